@@ -1,0 +1,104 @@
+//! Claude Code. Facts: observed on 2.1.197.
+
+use serde_json::json;
+
+use crate::agent::{Agent, DUMMY_KEY, Engine, Launch, Setup, Stage, Stdin, Task, pairs, words};
+use crate::package::{Native, Package};
+
+/// The npm package of Claude Code.
+pub static CLAUDE: Package = Package {
+    slot: "claude",
+    npm: "@anthropic-ai/claude-code",
+    program: "claude",
+    verified: "2.1.197",
+    natives: &[
+        Native { os: "linux", arch: "x86_64", path: "@anthropic-ai/claude-code-linux-x64/claude" },
+        Native { os: "linux", arch: "x86_64", path: "@anthropic-ai/claude-code-linux-x64-musl/claude" },
+        Native { os: "linux", arch: "aarch64", path: "@anthropic-ai/claude-code-linux-arm64/claude" },
+        Native { os: "linux", arch: "aarch64", path: "@anthropic-ai/claude-code-linux-arm64-musl/claude" },
+        Native { os: "macos", arch: "x86_64", path: "@anthropic-ai/claude-code-darwin-x64/claude" },
+        Native { os: "macos", arch: "aarch64", path: "@anthropic-ai/claude-code-darwin-arm64/claude" },
+    ],
+};
+
+/// Claude Code driven by stream-json over pipes.
+pub struct Claude;
+
+/// Claude Code's own terminal program.
+pub struct ClaudeTerminal;
+
+impl Agent for Claude {
+    fn name(&self) -> &'static str {
+        "claude-headless"
+    }
+    fn title(&self) -> &'static str {
+        "Claude Code"
+    }
+    fn engine(&self) -> Engine {
+        Engine::Stream
+    }
+    fn package(&self) -> &'static Package {
+        &CLAUDE
+    }
+    fn rehearsed(&self, stage: &Stage) -> Setup {
+        rehearsed(stage)
+    }
+    fn by_hand(&self, prompt: &str) -> Vec<String> {
+        words(["-p", prompt])
+    }
+    fn unattended(&self, task: &Task<'_>) -> Launch {
+        let mut args =
+            words(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
+        args.extend(words(["--permission-mode", "bypassPermissions"]));
+        if let Some(session) = task.resume {
+            args.extend(words(["--resume", session]));
+        }
+        let message = json!({"type": "user", "message": {"role": "user", "content": task.prompt}});
+        Launch { args, stdin: Stdin::Text(format!("{message}\n")) }
+    }
+}
+
+impl Agent for ClaudeTerminal {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+    fn title(&self) -> &'static str {
+        "Claude Code"
+    }
+    fn engine(&self) -> Engine {
+        Engine::Terminal
+    }
+    fn package(&self) -> &'static Package {
+        &CLAUDE
+    }
+    fn note(&self) -> &'static str {
+        "the terminal engine is not built yet: use claude-headless"
+    }
+    fn rehearsed(&self, stage: &Stage) -> Setup {
+        rehearsed(stage)
+    }
+    fn by_hand(&self, prompt: &str) -> Vec<String> {
+        words([prompt])
+    }
+    fn unattended(&self, task: &Task<'_>) -> Launch {
+        Claude.unattended(task)
+    }
+}
+
+fn rehearsed(stage: &Stage) -> Setup {
+    let settings = stage.home.join(".claude");
+    Setup {
+        env: pairs([
+            ("HOME", stage.home.display().to_string()),
+            ("CLAUDE_CONFIG_DIR", settings.display().to_string()),
+            ("ANTHROPIC_BASE_URL", stage.url.clone()),
+            ("ANTHROPIC_API_KEY", DUMMY_KEY.to_owned()),
+            ("DISABLE_TELEMETRY", "1".to_owned()),
+            ("DISABLE_AUTOUPDATER", "1".to_owned()),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+            // Claude Code refuses to skip permissions as root unless it is told that the machine is a sandbox.
+            ("IS_SANDBOX", "1".to_owned()),
+        ]),
+        files: Vec::new(),
+    }
+}

@@ -1,0 +1,89 @@
+//! OpenCode. Facts: observed on 1.18.33.
+
+use serde_json::json;
+
+use crate::agent::{Agent, DUMMY_KEY, Engine, Launch, PrivateFile, Setup, Stage, Stdin, Task, pairs, words};
+use crate::package::{Native, Package};
+
+/// The npm package of OpenCode.
+pub static OPENCODE: Package = Package {
+    slot: "opencode",
+    npm: "opencode-ai",
+    program: "opencode",
+    verified: "1.18.33",
+    natives: &[
+        Native { os: "linux", arch: "x86_64", path: "opencode-linux-x64/bin/opencode" },
+        // For processors without AVX2, on which the first one dies at once.
+        Native { os: "linux", arch: "x86_64", path: "opencode-linux-x64-baseline/bin/opencode" },
+        Native { os: "linux", arch: "x86_64", path: "opencode-linux-x64-musl/bin/opencode" },
+        Native { os: "linux", arch: "x86_64", path: "opencode-linux-x64-baseline-musl/bin/opencode" },
+        Native { os: "linux", arch: "aarch64", path: "opencode-linux-arm64/bin/opencode" },
+        Native { os: "linux", arch: "aarch64", path: "opencode-linux-arm64-musl/bin/opencode" },
+        Native { os: "macos", arch: "x86_64", path: "opencode-darwin-x64/bin/opencode" },
+        Native { os: "macos", arch: "x86_64", path: "opencode-darwin-x64-baseline/bin/opencode" },
+        Native { os: "macos", arch: "aarch64", path: "opencode-darwin-arm64/bin/opencode" },
+    ],
+};
+
+/// OpenCode driven by `run --format json`.
+pub struct OpenCode;
+
+impl Agent for OpenCode {
+    fn name(&self) -> &'static str {
+        "opencode"
+    }
+    fn title(&self) -> &'static str {
+        "OpenCode"
+    }
+    fn engine(&self) -> Engine {
+        Engine::Stream
+    }
+    fn package(&self) -> &'static Package {
+        &OPENCODE
+    }
+    fn rehearsed(&self, stage: &Stage) -> Setup {
+        let config = stage.home.join("opencode.json");
+        let one = || "1".to_owned();
+        Setup {
+            env: pairs([
+                ("HOME", stage.home.display().to_string()),
+                ("OPENCODE_CONFIG", config.display().to_string()),
+                ("OPENCODE_DISABLE_MODELS_FETCH", one()),
+                ("OPENCODE_DISABLE_AUTOUPDATE", one()),
+                ("OPENCODE_PURE", one()),
+                ("OPENCODE_DISABLE_DEFAULT_PLUGINS", one()),
+                ("OPENCODE_DISABLE_LSP_DOWNLOAD", one()),
+            ]),
+            files: vec![PrivateFile { path: config, content: provider(&stage.url) }],
+        }
+    }
+    fn by_hand(&self, prompt: &str) -> Vec<String> {
+        words(["run", "--title", "rehearsal", prompt])
+    }
+    fn unattended(&self, task: &Task<'_>) -> Launch {
+        // Without a title it asks the model for one.
+        let mut args = words(["run", "--format", "json", "--title", "ostler"]);
+        if let Some(session) = task.resume {
+            args.extend(words(["--session", session]));
+        }
+        Launch { args, stdin: Stdin::Text(task.prompt.to_owned()) }
+    }
+}
+
+fn provider(url: &str) -> String {
+    // Without `enabled_providers` it offers hosted models that need no key.
+    json!({
+        "autoupdate": false,
+        "share": "disabled",
+        "enabled_providers": ["rehearsal"],
+        "permission": "allow",
+        "model": "rehearsal/scripted",
+        "small_model": "rehearsal/scripted",
+        "provider": {"rehearsal": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": format!("{url}/v1"), "apiKey": DUMMY_KEY},
+            "models": {"scripted": {"name": "scripted", "limit": {"context": 128_000, "output": 8_000}}},
+        }},
+    })
+    .to_string()
+}

@@ -1,0 +1,10 @@
+//! What agents are and say, and every decision. Pure: no clock, no files, no environment, no processes, no tasks.
+//!
+//! - [`agent`]: what Ostler must know about one agent program; [`agents`]: the ones it knows, one file each.
+//! - [`package`]: where an agent program comes from.
+//! - [`document`]: files that people write, read with errors that help.
+
+pub mod agent;
+pub mod agents;
+pub mod document;
+pub mod package;

@@ -1,0 +1,1 @@
+//! The operating system: finding, installing and starting agent programs.

@@ -1,0 +1,1 @@
+//! A stand-in for an agent program, for what real ones will not do on demand.

@@ -1,0 +1,3 @@
+//! The binary: arguments, config, wiring, words for people.
+
+fn main() {}
