@@ -1,0 +1,179 @@
+//! What a request to the model says, whatever wire format it came in.
+//!
+//! Each wire format is read into `Line`s; what was asked, how far the conversation has come and what it is for is
+//! told from those, so that a script plays alike for every agent and goes on after a restart or a resume.
+
+use regex_lite::Regex;
+
+use crate::side::{Bookmark, Side};
+
+/// A provider's wire format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Responses.
+    Responses,
+    /// OpenAI Chat Completions.
+    Chat,
+}
+
+impl Wire {
+    /// The word for it in logs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Responses => "responses",
+            Self::Chat => "chat",
+        }
+    }
+}
+
+/// How the answer is to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// Server-sent events.
+    Stream,
+    /// One JSON object.
+    Whole,
+}
+
+/// One thing that stands in the conversation so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A person said it.
+    User(String),
+    /// The agent's own words to the model: reminders, environment, instructions.
+    Setting(String),
+    /// The model said it.
+    Model(String),
+    /// The model called tools, several at once perhaps.
+    Calls,
+    /// What the tools answered.
+    Results(Vec<String>),
+}
+
+/// What a request says.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    /// The format it came in.
+    pub(crate) wire: Wire,
+    /// The model it names.
+    pub(crate) model: String,
+    /// How it wants its answer.
+    pub(crate) delivery: Delivery,
+    /// Names of the tools that the model may call.
+    pub(crate) offered: Vec<String>,
+    /// What the person asked last; empty if nobody did.
+    pub(crate) prompt: String,
+    /// How many rounds of tool calls there were since.
+    pub(crate) rounds: usize,
+    /// What the tools answered in the last round.
+    pub(crate) results: Vec<String>,
+    /// The directory that the agent says it works in.
+    pub(crate) workspace: Option<String>,
+    /// The agent's id of the session, where it sends one.
+    pub(crate) session: Option<String>,
+    /// Where the conversation was when the agent had it summarised.
+    pub(crate) bookmark: Option<Bookmark>,
+    /// A request that the agent makes on its own.
+    pub(crate) side: Option<Side>,
+}
+
+/// What a wire format's reader finds.
+pub(crate) struct Heard {
+    pub(crate) wire: Wire,
+    pub(crate) model: String,
+    pub(crate) delivery: Delivery,
+    pub(crate) offered: Vec<String>,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) session: Option<String>,
+    pub(crate) side: Option<Side>,
+}
+
+impl Heard {
+    /// Tells what is asked.
+    pub(crate) fn ask(mut self) -> Ask {
+        let workspace = workspace(&self.lines);
+        // A sub-agent, too, has its conversation summarised when it grows long.
+        let side = Side::told(&self.lines, &self.offered).or(self.side);
+        if side == Some(Side::Summary) {
+            // The request itself is not part of the conversation that it wants summarised.
+            let asked = self.lines.iter().rposition(Side::asks_for_summary).unwrap_or(self.lines.len());
+            self.lines.truncate(asked);
+        }
+        let start = self.lines.iter().rposition(|line| matches!(line, Line::User(_))).unwrap_or(0);
+        let bookmarked = self.lines.iter().enumerate().rev().find_map(|(at, line)| match line {
+            Line::User(text) | Line::Model(text) | Line::Setting(text) => {
+                Bookmark::find(text).map(|mark| (at, mark))
+            }
+            Line::Calls | Line::Results(_) => None,
+        });
+        // A bookmark counts only if nobody asked for anything new after it.
+        let (start, bookmark) = match bookmarked {
+            Some((at, mark)) if at >= start => (at, Some(mark)),
+            Some(_) | None => (start, None),
+        };
+        let since = &self.lines[start.min(self.lines.len())..];
+        let rounds = since.iter().filter(|line| matches!(line, Line::Calls)).count();
+        let results = since.iter().rev().find_map(|line| match line {
+            Line::Results(results) => Some(results.clone()),
+            Line::User(_) | Line::Setting(_) | Line::Model(_) | Line::Calls => None,
+        });
+        let prompt = match (&bookmark, self.lines.get(start)) {
+            (Some(mark), _) => mark.prompt.clone(),
+            (None, Some(Line::User(text))) => text.clone(),
+            (None, _) => String::new(),
+        };
+        Ask {
+            wire: self.wire,
+            model: self.model,
+            delivery: self.delivery,
+            prompt,
+            rounds: rounds + bookmark.as_ref().map_or(0, |mark| mark.round),
+            results: results.unwrap_or_default(),
+            workspace,
+            session: self.session,
+            bookmark,
+            side,
+            offered: self.offered,
+        }
+    }
+}
+
+impl Ask {
+    /// Whether a tool is offered, by its own name or, as `mcp:NAME`, by the name that an MCP server gave it.
+    pub(crate) fn offers(&self, tool: &str) -> bool {
+        match tool.strip_prefix("mcp:") {
+            Some(name) => self.offered.iter().any(|offered| is_mcp(offered, name)),
+            None => self.offered.iter().any(|offered| offered == tool),
+        }
+    }
+}
+
+/// Whether an agent's name for a tool means the MCP tool `name`, given as `TOOL` or `SERVER/TOOL`: Claude Code and
+/// Codex say `mcp__server__tool`, OpenCode `server_tool`.
+pub(crate) fn is_mcp(offered: &str, name: &str) -> bool {
+    match name.split_once('/') {
+        Some((server, tool)) => {
+            offered == format!("mcp__{server}__{tool}") || offered == format!("{server}_{tool}")
+        }
+        None if offered.starts_with("mcp__") => offered.ends_with(&format!("__{name}")),
+        None => offered.len() > name.len() && offered.ends_with(&format!("_{name}")),
+    }
+}
+
+/// Agents tell the model where they work: Claude Code and OpenCode in a line of the system prompt, Codex in tags.
+/// The last one counts, since a session may move.
+fn workspace(lines: &[Line]) -> Option<String> {
+    let pattern = Regex::new(r"<cwd>([^<\n]+)</cwd>|[Ww]orking directory: (/[^\n]+)").ok()?;
+    let mut found = None;
+    for line in lines {
+        if let Line::Setting(text) = line {
+            for place in pattern.captures_iter(text) {
+                found = place.get(1).or_else(|| place.get(2)).map(|path| path.as_str().trim().to_owned());
+            }
+        }
+    }
+    found
+}

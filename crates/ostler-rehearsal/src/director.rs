@@ -1,0 +1,380 @@
+//! Decides what is played: which step of which conversation answers a request, and what that comes to for the agent
+//! that asks. Pure, but for the count of faults that are to happen a few times only.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::ask::Ask;
+use crate::roles::{self, Call, CallInput};
+use crate::script::{Aside, HttpFault, Input};
+use crate::script::{
+    Content, Conversation, Cue, Expect, Fault, Gap, Item, Limit, Play, Role, Scene, Step, StopReason, Usage,
+    Where,
+};
+use crate::side::{Bookmark, Side};
+
+/// Conversations whose faults are remembered. Beyond it the oldest is forgotten, and its faults happen anew: a night
+/// of rehearsals stays far below.
+const REMEMBERED: usize = 10_000;
+
+/// What an answer is made of, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Beat {
+    /// Text.
+    Text(Speech),
+    /// A thought.
+    Thought(Speech),
+    /// A tool call.
+    Call(Call),
+    /// Silence: for a while, or until the client leaves.
+    Silence(Option<Duration>),
+    /// The connection is dropped.
+    Cut,
+}
+
+/// Text, and how it is dealt out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Speech {
+    pub(crate) text: String,
+    /// Characters a delta.
+    pub(crate) chunk: usize,
+    pub(crate) gap: Duration,
+    pub(crate) repeat: usize,
+}
+
+/// How an answer begins.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Opening {
+    /// As usual.
+    Answer,
+    /// With an HTTP error, which is all.
+    Error(HttpFault),
+    /// The connection is dropped before anything is sent.
+    Cut,
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    /// Silence before anything is sent, one after the other.
+    pub(crate) delays: Vec<Option<Duration>>,
+    pub(crate) opening: Opening,
+    pub(crate) beats: Vec<Beat>,
+    pub(crate) stop: StopReason,
+    pub(crate) usage: Option<Usage>,
+}
+
+impl Answer {
+    /// An answer of nothing but a text.
+    pub(crate) fn plain(text: String) -> Self {
+        let speech = Speech { chunk: text.len().max(1), text, gap: Duration::ZERO, repeat: 1 };
+        Self {
+            delays: Vec::new(),
+            opening: Opening::Answer,
+            beats: vec![Beat::Text(speech)],
+            stop: StopReason::EndTurn,
+            usage: None,
+        }
+    }
+}
+
+/// Chooses what is played, for one play.
+#[derive(Debug)]
+pub(crate) struct Director {
+    play: Play,
+    run: String,
+    workspace: Option<String>,
+    faults: Mutex<Faults>,
+}
+
+impl Director {
+    pub(crate) fn new(play: Play, run: String, workspace: Option<String>) -> Self {
+        Self { play, run, workspace, faults: Mutex::default() }
+    }
+
+    pub(crate) fn play(&self) -> &Play {
+        &self.play
+    }
+
+    /// The place in the play that answers this request, or what was expected and what came.
+    pub(crate) fn cue(&self, ask: &Ask) -> Result<Cue, String> {
+        let name = &self.play.name;
+        let chosen = match &ask.bookmark {
+            Some(mark) => {
+                self.play.conversations.get(mark.conversation).map(|found| (mark.conversation, found))
+            }
+            None => {
+                self.play.conversations.iter().enumerate().find(|(_, conversation)| opens(conversation, ask))
+            }
+        };
+        let Some((index, conversation)) = chosen else {
+            let wanted: Vec<_> = self.play.conversations.iter().map(|found| wanted(found, ask)).collect();
+            return Err(format!(
+                "script `{name}`: no conversation expects this prompt. Expected: {}. Came: {}",
+                wanted.join("; or "),
+                came(ask)
+            ));
+        };
+        let mut left = ask.rounds;
+        let mut total = 0;
+        for (number, step) in conversation.steps.iter().enumerate().filter(|(_, step)| exists(step, ask)) {
+            total += step.repeat;
+            if left >= step.repeat {
+                left -= step.repeat;
+                continue;
+            }
+            return match mismatch(step, ask) {
+                None => Ok(Cue { conversation: index, step: number, round: ask.rounds }),
+                Some(wanted) => Err(format!(
+                    "script `{name}`, {}, step {}: expected {wanted}. Came: {}",
+                    conversation.name,
+                    number + 1,
+                    came(ask)
+                )),
+            };
+        }
+        Err(format!(
+            "script `{name}`, {}: it has {total} rounds and all were played, but the agent came back for round {}. Came: {}",
+            conversation.name,
+            ask.rounds + 1,
+            came(ask)
+        ))
+    }
+
+    /// Where the conversation is, for a summary to keep. A conversation that no script knows has no place.
+    pub(crate) fn bookmark(&self, ask: &Ask) -> Option<Bookmark> {
+        let cue = self.cue(ask).ok()?;
+        Some(Bookmark { conversation: cue.conversation, round: cue.round, prompt: ask.prompt.clone() })
+    }
+
+    /// What is answered at that place. Counts the faults that happen.
+    pub(crate) fn answer(&self, cue: Cue, ask: &Ask) -> Result<Answer, String> {
+        let step = &self.play.conversations[cue.conversation].steps[cue.step];
+        let scene = Scene {
+            workspace: self.workspace.clone().or_else(|| ask.workspace.clone()),
+            prompt: ask.prompt.clone(),
+            tool_result: ask.results.last().cloned().unwrap_or_default(),
+            run: self.run.clone(),
+            round: cue.round,
+        };
+        let mut answer = Answer { beats: Vec::new(), ..Answer::plain(String::new()) };
+        for (index, item) in step.reply.iter().enumerate() {
+            match item {
+                Item::Content(content) => answer.beats.push(said(content, &scene)?),
+                Item::Tool { name, input } => answer.beats.push(called(name, input, &scene)?),
+                Item::Role(role) => {
+                    let role = filled(role, &scene)?;
+                    let call = roles::call(&role, ask)
+                        .map_err(|problem| format!("script `{}`: {problem}", self.play.name))?;
+                    answer.beats.push(Beat::Call(call));
+                }
+                Item::Fault { fault, limit } => {
+                    if self.happens(cue, index, *limit, ask) && answer.suffer(fault) == Ends::Yes {
+                        return Ok(answer);
+                    }
+                }
+                Item::Stop(reason) => answer.stop = *reason,
+                Item::Usage(usage) => answer.usage = Some(*usage),
+            }
+        }
+        if answer.stop == StopReason::EndTurn && step.calls_tools() {
+            answer.stop = StopReason::ToolUse;
+        }
+        Ok(answer)
+    }
+
+    fn happens(&self, cue: Cue, item: usize, limit: Limit, ask: &Ask) -> bool {
+        match limit {
+            Limit::Always => true,
+            Limit::Times(times) => {
+                // A poisoned lock holds counts only: any of them is a valid count.
+                let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+                faults.happen((ask.session.clone(), ask.prompt.clone(), cue, item), times)
+            }
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Ends {
+    Yes,
+    No,
+}
+
+impl Answer {
+    fn suffer(&mut self, fault: &Fault) -> Ends {
+        match fault {
+            Fault::Http(error) => {
+                self.opening = Opening::Error(error.clone());
+                Ends::Yes
+            }
+            Fault::Cut { place: Where::BeforeHeaders } => {
+                self.opening = Opening::Cut;
+                Ends::Yes
+            }
+            Fault::Cut { place: Where::MidText } => {
+                self.beats.push(Beat::Cut);
+                Ends::Yes
+            }
+            Fault::Stall { place: Where::BeforeHeaders, duration } => {
+                self.delays.push(*duration);
+                Ends::No
+            }
+            Fault::Stall { place: Where::MidText, duration } => {
+                self.beats.push(Beat::Silence(*duration));
+                Ends::No
+            }
+        }
+    }
+}
+
+type FaultKey = (Option<String>, String, Cue, usize);
+
+/// How often each fault happened, per conversation of an agent and step of the play.
+#[derive(Debug, Default)]
+struct Faults {
+    counts: HashMap<FaultKey, u32>,
+    order: VecDeque<FaultKey>,
+}
+
+impl Faults {
+    fn happen(&mut self, key: FaultKey, times: u32) -> bool {
+        if !self.counts.contains_key(&key) {
+            if self.order.len() >= REMEMBERED
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.counts.remove(&oldest);
+            }
+            self.order.push_back(key.clone());
+        }
+        let count = self.counts.entry(key).or_insert(0);
+        if *count >= times {
+            return false;
+        }
+        *count += 1;
+        true
+    }
+}
+
+fn exists(step: &Step, ask: &Ask) -> bool {
+    step.when.as_ref().is_none_or(|when| ask.offers(&when.offered))
+}
+
+fn opens(conversation: &Conversation, ask: &Ask) -> bool {
+    let first = conversation.steps.iter().find(|step| exists(step, ask));
+    // A conversation for anybody is not meant for sub-agents: a script that starts one would start them for ever.
+    let is_for_anybody = |step: &Step| step.expect == Expect::default();
+    first.is_some_and(|step| {
+        prompt_mismatch(step, ask).is_none() && (ask.side != Some(Side::SubAgent) || !is_for_anybody(step))
+    })
+}
+
+fn wanted(conversation: &Conversation, ask: &Ask) -> String {
+    let first = conversation.steps.iter().find(|step| exists(step, ask));
+    match first.and_then(|step| prompt_mismatch(step, ask)) {
+        Some(wanted) => format!("{wanted} ({})", conversation.name),
+        None => format!("a tool that is not offered ({})", conversation.name),
+    }
+}
+
+fn mismatch(step: &Step, ask: &Ask) -> Option<String> {
+    if let Some(text) = &step.expect.result_contains
+        && !ask.results.iter().any(|result| result.contains(text))
+    {
+        return Some(format!("a tool result with `{text}`"));
+    }
+    prompt_mismatch(step, ask)
+}
+
+fn prompt_mismatch(step: &Step, ask: &Ask) -> Option<String> {
+    if let Some(text) = &step.expect.contains
+        && !ask.prompt.contains(text)
+    {
+        return Some(format!("a prompt with `{text}`"));
+    }
+    if let Some(pattern) = &step.pattern
+        && !pattern.is_match(&ask.prompt)
+    {
+        return Some(format!("a prompt that matches `{pattern}`"));
+    }
+    match &step.expect.offered {
+        Some(tool) if !ask.offers(tool) => Some(format!("the tool `{tool}` on offer")),
+        Some(_) | None => None,
+    }
+}
+
+/// Longest part of a prompt or result that a message repeats.
+const EXCERPT: usize = 200;
+
+fn came(ask: &Ask) -> String {
+    let mut text = format!("prompt `{}`, {} rounds since", excerpt(&ask.prompt), ask.rounds);
+    if let Some(result) = ask.results.last() {
+        text.push_str(&format!(", last tool result `{}`", excerpt(result)));
+    }
+    text
+}
+
+/// The beginning of a text, on one line.
+pub(crate) fn excerpt(text: &str) -> String {
+    let mut short: String = text
+        .trim()
+        .chars()
+        .take(EXCERPT)
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect();
+    if text.trim().chars().nth(EXCERPT).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+fn said(content: &Content, scene: &Scene) -> Result<Beat, String> {
+    let text = scene.fill(&content.text).map_err(gap)?;
+    let speech = Speech { text, chunk: content.chunk, gap: content.gap, repeat: content.repeat };
+    Ok(match content.aside {
+        Aside::No => Beat::Text(speech),
+        Aside::Yes => Beat::Thought(speech),
+    })
+}
+
+fn called(name: &str, input: &Input, scene: &Scene) -> Result<Beat, String> {
+    let input = match input {
+        Input::Arguments(arguments) => CallInput::Arguments(scene.fill_arguments(arguments).map_err(gap)?),
+        Input::Text(text) => CallInput::Text(scene.fill(text).map_err(gap)?),
+    };
+    Ok(Beat::Call(Call { name: name.to_owned(), namespace: None, input }))
+}
+
+fn filled(role: &Role, scene: &Scene) -> Result<Role, String> {
+    let fill = |text: &str| scene.fill(text).map_err(gap);
+    Ok(match role {
+        Role::Shell { command } => Role::Shell { command: fill(command)? },
+        Role::WriteFile { path, content } => Role::WriteFile { path: fill(path)?, content: fill(content)? },
+        Role::ReadFile { path } => Role::ReadFile { path: fill(path)? },
+        Role::Mcp { server, tool, arguments } => {
+            let filled = arguments
+                .iter()
+                .map(|(name, value)| Ok((name.clone(), scene.fill_value(value).map_err(gap)?)));
+            Role::Mcp {
+                server: server.clone(),
+                tool: tool.clone(),
+                arguments: filled.collect::<Result<_, String>>()?,
+            }
+        }
+    })
+}
+
+fn gap(gap: Gap) -> String {
+    match gap {
+        Gap::Workspace => {
+            "the script uses {{workspace}}, but the request does not say where the agent works: start the server with a workspace"
+                .to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "director_tests.rs"]
+mod tests;

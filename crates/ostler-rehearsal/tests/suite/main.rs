@@ -1,0 +1,5 @@
+//! The crate through its public API: one binary, one file a subject.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
+
+mod server;
