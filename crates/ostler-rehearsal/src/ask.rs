@@ -66,6 +66,8 @@ pub(crate) struct Ask {
     pub(crate) offered: Vec<String>,
     /// What the person asked last; empty if nobody did.
     pub(crate) prompt: String,
+    /// How many times anybody asked for anything in this conversation.
+    pub(crate) prompts: usize,
     /// How many rounds of tool calls there were since.
     pub(crate) rounds: usize,
     /// What the tools answered in the last round.
@@ -130,6 +132,7 @@ impl Heard {
             model: self.model,
             delivery: self.delivery,
             prompt,
+            prompts: self.lines.iter().filter(|line| matches!(line, Line::User(_))).count(),
             rounds: rounds + bookmark.as_ref().map_or(0, |mark| mark.round),
             results: results.unwrap_or_default(),
             workspace,

@@ -26,6 +26,8 @@ pub struct Entry {
     pub session: Option<String>,
     /// Tools on offer.
     pub offered: Vec<String>,
+    /// How many prompts stand in the conversation, this one included.
+    pub prompts: usize,
     /// The beginning of the last message: the prompt, or a tool's result.
     pub last_message: Option<String>,
     /// HTTP status of the answer; 0 if the connection was dropped instead.
@@ -104,6 +106,7 @@ impl RequestLog {
             model: None,
             session: None,
             offered: Vec::new(),
+            prompts: 0,
             last_message: None,
             status: 0,
             played: Played::Plain,

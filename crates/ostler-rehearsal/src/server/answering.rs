@@ -91,6 +91,7 @@ async fn converse(
     entry.model = Some(ask.model.clone());
     entry.session = ask.session.clone();
     entry.offered = ask.offered.clone();
+    entry.prompts = ask.prompts;
     entry.last_message = Some(excerpt(ask.results.last().unwrap_or(&ask.prompt)));
     let input = tokens(bytes.len());
     if path.ends_with("/count_tokens") {

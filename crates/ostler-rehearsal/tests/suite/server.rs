@@ -203,7 +203,7 @@ async fn the_log_tells_method_path_model_tools_and_last_message() {
     let entry = running.entries.lock().unwrap()[0].clone();
     let told = json!({
         "v": 1, "seq": 1, "ms": entry.ms, "method": "POST", "path": "/v1/messages", "wire": "anthropic", "model": "m",
-        "session": null, "offered": ["Bash"], "last_message": "hi there", "status": 200,
+        "session": null, "offered": ["Bash"], "prompts": 1, "last_message": "hi there", "status": 200,
         "played": {"kind": "step", "conversation": "conversation 1", "step": 1, "round": 0},
     });
     assert_eq!(serde_json::to_value(&entry).unwrap(), told);

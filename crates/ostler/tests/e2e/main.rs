@@ -1,0 +1,39 @@
+//! The real agents against the scripted model: real binaries, a clean environment, a private home, loopback only.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may say that it cannot go on")]
+
+mod behaviours;
+mod player;
+mod scripts;
+mod stage;
+mod sweep;
+
+/// One test for each way to play an agent, named after it.
+macro_rules! for_every_player {
+    ($($(#[$note:meta])* async fn $name:ident($player:ident: Player) $body:block)*) => {$(
+        $(#[$note])*
+        mod $name {
+            use super::*;
+
+            async fn play($player: Player) $body
+
+            #[tokio::test]
+            async fn claude_one_shot() {
+                play(Player::ClaudeOneShot).await;
+            }
+            #[tokio::test]
+            async fn claude_stream() {
+                play(Player::ClaudeStream).await;
+            }
+            #[tokio::test]
+            async fn codex() {
+                play(Player::Codex).await;
+            }
+            #[tokio::test]
+            async fn opencode() {
+                play(Player::OpenCode).await;
+            }
+        }
+    )*};
+}
+pub(crate) use for_every_player;
