@@ -53,7 +53,7 @@ fn the_place_is_found_from_the_conversation_itself() {
     let director = director(TWO);
     let bash: &[&str] = &["bash"];
     let bridged: &[&str] = &["bash", "ostler_declare_complete"];
-    let table: &[(&str, &[&str], &[&str], (usize, usize))] = &[
+    let table: [(_, _, &[&str], _); 6] = [
         ("say hello", bash, &[], (0, 0)),
         ("do it", bash, &[], (1, 0)),
         ("do it", bash, &["0"], (1, 0)),
@@ -63,7 +63,7 @@ fn the_place_is_found_from_the_conversation_itself() {
     ];
     for (prompt, tools, results, want) in table {
         let cue = director.cue(&ask(prompt, tools, results)).unwrap();
-        assert_eq!((cue.conversation, cue.step), *want, "{prompt} {results:?}");
+        assert_eq!((cue.conversation, cue.step), want, "{prompt} {results:?}");
     }
 }
 
