@@ -254,12 +254,20 @@ impl Stream {
                 place["summary_index"] = json!(0);
                 place["text"] = json!(text);
                 out += &self.event("response.reasoning_summary_text.done", place);
+                let mut place = self.place(&id);
+                place["summary_index"] = json!(0);
+                place["part"] = json!({"type": "summary_text", "text": text});
+                out += &self.event("response.reasoning_summary_part.done", place);
                 reasoning(&id, text)
             }
             Part::Text(text) => {
                 place["content_index"] = json!(0);
                 place["text"] = json!(text);
                 out += &self.event("response.output_text.done", place);
+                let mut place = self.place(&id);
+                place["content_index"] = json!(0);
+                place["part"] = json!({"type": "output_text", "text": text, "annotations": []});
+                out += &self.event("response.content_part.done", place);
                 message(&id, text, "completed")
             }
             Part::Call(call) => call_item(call),
@@ -311,8 +319,21 @@ impl Encoder for Stream {
     fn call(&mut self, call: &Call) -> String {
         let mut out = self.leave();
         let item = call_item(call);
+        let (event, key) = match call.input {
+            CallInput::Arguments(_) => ("response.function_call_arguments", "arguments"),
+            CallInput::Text(_) => ("response.custom_tool_call_input", "input"),
+        };
+        let mut begun = item.clone();
+        begun["status"] = json!("in_progress");
+        begun[key] = json!("");
         let index = self.output.len();
-        out += &self.event("response.output_item.added", json!({"output_index": index, "item": item}));
+        out += &self.event("response.output_item.added", json!({"output_index": index, "item": begun}));
+        let mut delta = self.place(text_of(&item["id"]));
+        let mut whole = delta.clone();
+        delta["delta"] = item[key].clone();
+        whole[key] = item[key].clone();
+        out += &self.event(&format!("{event}.delta"), delta);
+        out += &self.event(&format!("{event}.done"), whole);
         out + &self.done(item)
     }
 
