@@ -2,7 +2,10 @@
 //!
 //! The npm wrappers are not used: killing one leaves the real agent running, and they cost a Node.js each.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
+
+use semver::Version;
 
 /// An agent's package in the npm registry.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +33,37 @@ pub struct Native {
     pub path: &'static str,
 }
 
+/// How a version of an agent compares with the one that Ostler was last proven with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is that one.
+    Same,
+    /// It came later.
+    Newer,
+    /// It came earlier.
+    Older,
+    /// One of the two is not a semantic version.
+    Incomparable,
+}
+
+/// Whether the text names exactly one version, rather than a tag or a range.
+pub fn is_exact(version: &str) -> bool {
+    Version::parse(version).is_ok()
+}
+
 impl Package {
+    /// How `version` compares with [`Package::verified`], by semantic versioning; build metadata does not count.
+    pub fn standing(&self, version: &str) -> Standing {
+        let (Ok(version), Ok(verified)) = (Version::parse(version), Version::parse(self.verified)) else {
+            return Standing::Incomparable;
+        };
+        match version.cmp_precedence(&verified) {
+            Ordering::Less => Standing::Older,
+            Ordering::Equal => Standing::Same,
+            Ordering::Greater => Standing::Newer,
+        }
+    }
+
     /// Paths below `node_modules` at which the native binary may be on that platform, the preferred one first:
     /// beside the package, as npm lays them out, and nested inside it, as global installs do.
     pub fn native_paths(&self, os: &str, arch: &str) -> Vec<PathBuf> {
@@ -54,6 +87,7 @@ impl Package {
 
 #[cfg(test)]
 mod tests {
+    use super::{Standing, is_exact};
     use crate::agents::{CLAUDE, CODEX, OPENCODE};
 
     #[test]
@@ -67,6 +101,28 @@ mod tests {
         ];
         for (package, printed, want) in table {
             assert_eq!(package.version_in(printed).as_deref(), want, "{printed}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_the_verified_one_or_came_before_or_after_it() {
+        let table = [
+            ("0.166.0", Standing::Same),
+            ("0.166.0+local", Standing::Same),
+            ("0.167.0-alpha.3", Standing::Newer),
+            ("0.166.0-alpha.3", Standing::Older),
+            ("0.99.9", Standing::Older),
+            ("nightly", Standing::Incomparable),
+        ];
+        for (version, want) in table {
+            assert_eq!(CODEX.standing(version), want, "{version}");
+        }
+    }
+
+    #[test]
+    fn tags_and_ranges_are_not_exact() {
+        for (version, want) in [("1.2.3", true), ("1.2.3-beta.1", true), ("1.2", false), ("latest", false)] {
+            assert_eq!(is_exact(version), want, "{version}");
         }
     }
 
