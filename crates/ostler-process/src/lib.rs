@@ -1,1 +1,12 @@
-//! The operating system: finding, installing and starting agent programs.
+//! The operating system: finding, probing, installing and starting agent programs.
+//!
+//! - [`locate`]: where an agent's program is; [`probe`]: whether it starts, and which version it is.
+//! - [`install`]: a program from npm into Ostler's own folder, whole or not at all.
+//! - [`host`]: what this machine offers.
+
+mod capture;
+mod group;
+pub mod host;
+pub mod install;
+pub mod locate;
+pub mod probe;

@@ -1,0 +1,171 @@
+//! Why an install failed, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::install::npm::Complaint;
+use crate::probe::ProbeError;
+
+/// Why an agent could not be installed. In every case nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// Not something that npm may be asked for.
+    #[error("`{text}` is not a version")]
+    NotAVersion {
+        /// What was asked for.
+        text: String,
+    },
+    /// No npm.
+    #[error("installing agents needs npm, and {}", missing(.configured))]
+    NoNpm {
+        /// What the configuration names, if it does.
+        configured: Option<PathBuf>,
+    },
+    /// There is an npm, but it cannot run.
+    #[error("npm ({}) does not start", .npm.display())]
+    NpmDoesNotStart {
+        /// Which.
+        npm: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// There is an npm, but no Node.js for it.
+    #[error("npm ({}) does not start: it finds no Node.js", .npm.display())]
+    NoNode {
+        /// Which.
+        npm: PathBuf,
+    },
+    /// The registry cannot be reached.
+    #[error("npm cannot reach its registry")]
+    Offline {
+        /// What npm said.
+        #[source]
+        source: Complaint,
+    },
+    /// The registry does not have that.
+    #[error("there is no `{package}` in version `{version}`")]
+    NoSuchVersion {
+        /// Name in the registry.
+        package: &'static str,
+        /// What was asked for.
+        version: String,
+        /// What npm said.
+        #[source]
+        source: Complaint,
+    },
+    /// The disk is full.
+    #[error("no space left to install into {}", .folder.display())]
+    NoSpace {
+        /// Where.
+        folder: PathBuf,
+        /// What npm said.
+        #[source]
+        source: Complaint,
+    },
+    /// npm may not do what it must.
+    #[error("npm was denied access")]
+    Denied {
+        /// What npm said.
+        #[source]
+        source: Complaint,
+    },
+    /// Anything else that npm complains about.
+    #[error("npm could not install `{package}`")]
+    Npm {
+        /// Name in the registry.
+        package: &'static str,
+        /// What npm said.
+        #[source]
+        source: Complaint,
+    },
+    /// The download stands still.
+    #[error("nothing arrived for {} s", .quiet.as_secs())]
+    Stalled {
+        /// For how long.
+        quiet: Duration,
+    },
+    /// Ostler's own folder cannot be used.
+    #[error("could not {action} {}", .path.display())]
+    Folder {
+        /// What was tried.
+        action: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// No native program is known for this machine.
+    #[error("`{package}` has no native program for {} on {}", std::env::consts::OS, std::env::consts::ARCH)]
+    NoNative {
+        /// Name in the registry.
+        package: &'static str,
+    },
+    /// npm was content, but the program is not there.
+    #[error("npm installed `{package}` without its native program")]
+    NoNativeInside {
+        /// Name in the registry.
+        package: &'static str,
+    },
+    /// The program is there, but does not run here.
+    #[error("what npm installed as `{package}` does not start on this machine")]
+    DoesNotStart {
+        /// Name in the registry.
+        package: &'static str,
+        /// What the last candidate did.
+        #[source]
+        source: ProbeError,
+    },
+    /// Somebody removed it meanwhile.
+    #[error("{} disappeared while it was being installed", .path.display())]
+    Vanished {
+        /// What.
+        path: PathBuf,
+    },
+}
+
+fn missing(configured: &Option<PathBuf>) -> String {
+    match configured {
+        Some(path) => format!("{}, which the configuration names, is not an executable file", path.display()),
+        None => "there is no `npm` on PATH".to_owned(),
+    }
+}
+
+impl InstallError {
+    /// What to try, for the error printer.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::NotAVersion { .. } => "a version such as `1.2.3`, or a tag such as `latest`",
+            Self::NoNpm { configured: Some(_) } => "correct or remove `install.npm` in config.toml",
+            Self::NoNpm { configured: None } => {
+                "install Node.js, which brings npm; or install the agent in its own way and put it on PATH"
+            }
+            Self::NpmDoesNotStart { .. } => "start `npm --version` by hand to see what is wrong with it",
+            Self::NoNode { .. } => "put `node` on PATH",
+            Self::Offline { .. } => {
+                "check the network, and `npm config get registry`, `proxy` and `https-proxy`; then try again"
+            }
+            Self::NoSuchVersion { package, .. } => {
+                return Some(format!(
+                    "`npm view {package} versions` lists them; without @VERSION the verified one is taken"
+                ));
+            }
+            Self::NoSpace { .. } => {
+                "make room (an agent takes up to 500 MB), or set OSTLER_HOME to a roomier place"
+            }
+            Self::Denied { .. } => "check that npm's cache (`npm config get cache`) belongs to you",
+            Self::Npm { .. } => "the log that npm names above its error, or `npm doctor`, tells more",
+            Self::Stalled { .. } => "check the network, then try again: npm keeps what has already arrived",
+            Self::Folder { .. } => "set OSTLER_HOME to a folder that you can write to",
+            Self::NoNative { .. } => "install the agent in its own way, and put it on PATH",
+            Self::NoNativeInside { .. } => {
+                "npm may be set to leave out optional packages: check `npm config get omit`; or try another version"
+            }
+            Self::DoesNotStart { .. } => "try another version, or install the agent in its own way",
+            Self::Vanished { .. } => "try again",
+        };
+        Some(hint.to_owned())
+    }
+}
