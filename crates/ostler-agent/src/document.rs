@@ -97,11 +97,16 @@ impl Document {
         }
     }
 
+    /// The line, from 1, on which the value at `path` stands, or its closest existing parent.
+    pub fn line_of(&self, path: &[Segment]) -> Option<usize> {
+        self.offset_of(path).map(|offset| self.line_at(offset))
+    }
+
     /// Reports `problem` at `path`, for rules that the types alone cannot express.
     pub fn mistake(&self, path: &[Segment], problem: impl Into<String>, hint: Option<String>) -> Mistake {
         Mistake {
             file: self.name.clone(),
-            line: self.offset_of(path).map(|offset| self.line_at(offset)),
+            line: self.line_of(path),
             key: dotted(path),
             problem: problem.into(),
             hint,

@@ -47,7 +47,7 @@ pub fn cgroup2() -> Cgroup2 {
     let Some(mount) = cgroup2_mount(&read("/proc/self/mountinfo")) else { return Cgroup2::Absent };
     let groups = read("/proc/self/cgroup");
     let Some(own) = own_group(&groups) else { return Cgroup2::Closed(mount) };
-    let group = mount.join(own);
+    let group = if own.is_empty() { mount } else { mount.join(own) };
     // Nothing but groups can be created there, so here the permissions have to do.
     match rustix::fs::access(&group, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => Cgroup2::Writable(group),

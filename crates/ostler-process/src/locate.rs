@@ -36,6 +36,17 @@ pub enum Origin {
     OnPath,
 }
 
+impl Origin {
+    /// The word for it in tables and messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Configured => "config",
+            Self::Installed => "ostler",
+            Self::OnPath => "PATH",
+        }
+    }
+}
+
 /// What kind of file a program is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {

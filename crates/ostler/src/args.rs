@@ -1,0 +1,53 @@
+//! The command line's frame: what stands above all commands. Each command's own arguments are in its file.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{agents, completions, config, doctor};
+use crate::config::ColorWhen;
+
+/// Runs coding agents for you: supervised, scriptable, remembered.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ostler",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  ostler agents                  which agents are here, in which version
+  ostler agents install codex    get one, in the version Ostler was proven with
+  ostler doctor                  what is fine here, what is missing, what to do
+
+State is kept in OSTLER_HOME (default: ~/.local/share/ostler).
+OSTLER_LOG=debug tells what is being done."
+)]
+pub(crate) struct Cli {
+    /// When to use colours.
+    #[arg(long, global = true, value_name = "WHEN")]
+    pub(crate) color: Option<ColorWhen>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List, install and check agents.
+    Agents(agents::Args),
+    /// Tell what is fine here, what is missing, and what to do about it.
+    Doctor(doctor::Args),
+    /// Show and check the configuration.
+    Config(config::Args),
+    /// Print completions for a shell.
+    Completions(completions::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_of_all_commands_fit_together() {
+        super::Cli::command().debug_assert();
+    }
+}

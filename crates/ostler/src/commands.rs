@@ -1,0 +1,35 @@
+//! One file per command. A command is a struct of arguments and one `run`; it decides what to print and with which
+//! exit code to end, and leaves every failure to `report.rs`.
+
+pub(crate) mod agents;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod doctor;
+
+use std::process::ExitCode;
+
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+use crate::surroundings::Surroundings;
+use crate::{display, log};
+
+/// Runs the command that was asked for, to its end.
+pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    display::set_color(cli.color);
+    let here = Surroundings::of_process(cli.color)?;
+    // A broken configuration is told by the commands that need one, not by those that help to repair it.
+    if let Ok(settings) = here.settings() {
+        display::set_color(Some(settings.config.display.color));
+        log::start(&settings)?;
+    }
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+    runtime.block_on(async {
+        match cli.command {
+            Command::Agents(args) => agents::run(args, &here).await,
+            Command::Doctor(args) => doctor::run(args, &here).await,
+            Command::Config(args) => config::run(args, &here),
+            Command::Completions(args) => completions::run(args),
+        }
+    })
+}

@@ -1,0 +1,132 @@
+//! `ostler config`: what is in force and why, what could be, and whom to trust.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::config::{Config, Settings, Trust, project_file, project_of};
+use crate::display;
+use crate::failure::Failure;
+use crate::surroundings::Surroundings;
+
+/// Arguments of `ostler config`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ostler config show --origin     each value, and where it is set
+  ostler config schema            what can be set, as JSON Schema
+  OSTLER_CFG__DISPLAY__COLOR=never ostler doctor
+
+Layers, each outranking those before: the user's config.toml, the project's
+.ostler/config.toml, OSTLER_CFG__SECTION__KEY variables, flags.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Print the configuration in force, as TOML.
+    #[command(
+        after_help = "Examples:\n  ostler config show\n  ostler config show --origin\n  ostler config show --json"
+    )]
+    Show(ShowArgs),
+    /// Print what can be configured, as JSON Schema.
+    #[command(after_help = "Examples:\n  ostler config schema > ostler.schema.json")]
+    Schema,
+    /// Check every layer, and tell which files were read.
+    #[command(after_help = "Examples:\n  ostler config check && echo fine")]
+    Check,
+    /// Let a project's .ostler/config.toml choose which programs are started.
+    #[command(
+        after_help = "Examples:\n  ostler config trust ~/work/mine\n  ostler config trust --revoke ~/work/mine"
+    )]
+    Trust(TrustArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ShowArgs {
+    /// Say where each value is set.
+    #[arg(long)]
+    origin: bool,
+    /// Print JSON: key, value and origin of each.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct TrustArgs {
+    /// The project's folder: the one that holds `.ostler`.
+    dir: PathBuf,
+    /// Trust it no longer.
+    #[arg(long)]
+    revoke: bool,
+}
+
+/// Runs one of them.
+pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
+    match args.command {
+        ConfigCommand::Show(args) => show(&args, &here.settings()?)?,
+        ConfigCommand::Schema => display::json(&schemars::schema_for!(Config))?,
+        ConfigCommand::Check => check(here)?,
+        ConfigCommand::Trust(args) => trust(&args, here)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(args: &ShowArgs, settings: &Settings) -> Result<(), Failure> {
+    if args.json {
+        let entries = settings.values.iter();
+        let entries: Vec<_> = entries
+            .map(|(key, effective)| json!({"key": key, "value": effective.value, "origin": effective.origin.to_string()}))
+            .collect();
+        return display::json(&entries);
+    }
+    let lines: Vec<_> = settings
+        .values
+        .iter()
+        .map(|(key, effective)| (format!("{key} = {}", effective.value), effective))
+        .collect();
+    let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or_default();
+    let mut text = String::new();
+    for (line, effective) in lines {
+        let _ = match args.origin {
+            true => writeln!(text, "{line:width$}  # {}", effective.origin),
+            false => writeln!(text, "{line}"),
+        };
+    }
+    display::text(&text)
+}
+
+fn check(here: &Surroundings) -> Result<(), Failure> {
+    let settings = here.settings()?;
+    let mut text = String::new();
+    for file in &settings.files {
+        let _ = writeln!(text, "ok  {}", file.display());
+    }
+    if settings.files.is_empty() {
+        let _ = writeln!(text, "ok  no file: {} does not exist", here.home.user_config().display());
+    }
+    display::text(&text)
+}
+
+fn trust(args: &TrustArgs, here: &Surroundings) -> Result<(), Failure> {
+    let list = here.home.trusted();
+    let mut trust = Trust::read(&list)?;
+    let told = if args.revoke {
+        let project = trust.remove(&args.dir, &here.cwd);
+        format!("{} is not trusted.\n", project.display())
+    } else {
+        let project = trust.add(&args.dir)?;
+        let file = project_file(&project);
+        match project_of(&project, here.home.user_config()) {
+            Some(found) if found == project => format!("{} may choose programs now.\n", file.display()),
+            _ => format!("{} may choose programs, once it exists.\n", file.display()),
+        }
+    };
+    here.home.create()?;
+    trust.write(&list)?;
+    display::text(&told)
+}

@@ -1,0 +1,136 @@
+//! The configuration: defaults < the user's `config.toml` < the project's `.ostler/config.toml` < `OSTLER_CFG__…`
+//! variables < flags.
+//!
+//! Each layer is read strictly by itself, so that a mistake is told where it was made; then the layers are laid over
+//! each other value by value, and each effective value remembers where it came from.
+
+mod layers;
+mod sections;
+mod trust;
+mod variables;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ostler_agent::agent::Agent;
+use ostler_agent::agents::AGENTS;
+use ostler_agent::document::Mistake;
+
+pub(crate) use sections::{ColorWhen, Config};
+pub(crate) use trust::{Trust, TrustError};
+
+use crate::surroundings::Surroundings;
+use layers::Layer;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File { path: PathBuf, line: Option<usize> },
+    Variable(String),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => out.write_str("default"),
+            Self::File { path, line: Some(line) } => write!(out, "{}, line {line}", path.display()),
+            Self::File { path, line: None } => write!(out, "{}", path.display()),
+            Self::Variable(name) => out.write_str(name),
+            Self::Flag(name) => out.write_str(name),
+        }
+    }
+}
+
+/// One effective value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Effective {
+    pub(crate) value: toml::Value,
+    pub(crate) origin: Origin,
+}
+
+/// The configuration in force.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// As types.
+    pub(crate) config: Config,
+    /// As dotted keys, sorted.
+    pub(crate) values: BTreeMap<String, Effective>,
+    /// The files that were read, lowest first.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error(transparent)]
+    Mistake(#[from] Mistake),
+    #[error("could not read {}", .path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+}
+
+impl ConfigError {
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Mistake(mistake) => mistake.hint(),
+            Self::Read { .. } => Some("check that it is a text file that you may read".to_owned()),
+            Self::Trust(error) => error.hint(),
+        }
+    }
+}
+
+impl Settings {
+    /// Reads all layers. The first mistake in the lowest layer is reported.
+    pub(crate) fn load(here: &Surroundings) -> Result<Self, ConfigError> {
+        let mut layers = vec![Layer::defaults()?];
+        layers.extend(Layer::user(here.home.user_config())?);
+        if let Some(project) = project_of(&here.cwd, here.home.user_config()) {
+            layers.push(Layer::project(&project, here)?);
+        }
+        layers.extend(variables::layers(&here.variables)?);
+        layers.extend(here.color.map(Layer::color_flag).transpose()?);
+        let files = layers.iter().filter_map(Layer::file_path).map(Path::to_owned).collect();
+        let (config, values) = layers::merge(layers)?;
+        Ok(Self { config, values, files })
+    }
+
+    /// Where a value came from, by its dotted key.
+    pub(crate) fn origin(&self, key: &str) -> Origin {
+        self.values.get(key).map_or(Origin::Default, |effective| effective.origin.clone())
+    }
+
+    /// The program that the user chose for an agent. Agents of one package have one binary, so that what is set for
+    /// `claude` holds for `claude-headless` too, unless that has its own.
+    pub(crate) fn program(&self, agent: &dyn Agent) -> Option<PathBuf> {
+        let slot = agent.package().slot;
+        let kin = AGENTS.iter().filter(|other| other.package().slot == slot).map(|other| other.name());
+        std::iter::once(agent.name()).chain(kin).find_map(|name| self.config.agents.program(name))
+    }
+}
+
+/// The nearest folder at or above `cwd` with a `.ostler/config.toml`; the user's own file is not a project's.
+pub(crate) fn project_of(cwd: &Path, user_config: &Path) -> Option<PathBuf> {
+    let is_project = |folder: &&Path| {
+        let file = project_file(folder);
+        file.is_file() && file != user_config
+    };
+    cwd.ancestors().find(is_project).map(Path::to_owned)
+}
+
+/// A project's configuration.
+pub(crate) fn project_file(project: &Path) -> PathBuf {
+    project.join(".ostler").join("config.toml")
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

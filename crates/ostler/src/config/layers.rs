@@ -1,0 +1,183 @@
+//! One layer of the configuration, and how layers are laid over each other.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ostler_agent::document::{Document, Format, Mistake, Segment};
+use toml::{Table, Value};
+
+use super::sections::{ColorWhen, Config, DEFAULTS};
+use super::trust::Trust;
+use super::{ConfigError, Effective, Origin, project_file};
+use crate::surroundings::Surroundings;
+
+/// A larger file is not a configuration.
+const LARGEST_FILE_BYTES: u64 = 1024 * 1024;
+
+/// What one source says, already found to be valid.
+#[derive(Debug)]
+pub(super) struct Layer {
+    table: Table,
+    document: Document,
+    source: Source,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Default,
+    File(PathBuf),
+    Variable(String),
+    Flag(&'static str),
+}
+
+impl Layer {
+    /// What holds when nothing is set.
+    pub(super) fn defaults() -> Result<Self, ConfigError> {
+        Ok(Self::read("default", DEFAULTS, Source::Default)?)
+    }
+
+    /// The user's file, if there is one.
+    pub(super) fn user(path: &Path) -> Result<Option<Self>, ConfigError> {
+        text_of(path)?.map(|text| Ok(Self::file(path, &text)?)).transpose()
+    }
+
+    /// The project's file. It may choose programs only if the project is trusted.
+    pub(super) fn project(project: &Path, here: &Surroundings) -> Result<Self, ConfigError> {
+        let path = project_file(project);
+        let text = text_of(&path)?.unwrap_or_default();
+        let layer = Self::file(&path, &text)?;
+        if let Some(key) = layer.leaves().into_iter().map(|(key, _)| key).find(|key| chooses_program(key))
+            && !Trust::read(&here.home.trusted())?.covers(project)
+        {
+            let hint = format!(
+                "`ostler config trust {}` if you trust all that is in it, or set this in {} instead",
+                project.display(),
+                here.home.user_config().display()
+            );
+            let problem = "a project may not choose which programs are started, and this one is not trusted";
+            return Err(layer.document.mistake(&segments(&key), problem, Some(hint)).into());
+        }
+        Ok(layer)
+    }
+
+    /// What one variable says.
+    pub(super) fn variable(name: &str, key: &[String], value: &str) -> Result<Self, ConfigError> {
+        let keys: Vec<_> = key.iter().map(|part| Value::from(part.as_str()).to_string()).collect();
+        let text = format!("{} = {}", keys.join("."), Value::from(value));
+        let read = Self::read(name, &text, Source::Variable(name.to_owned()));
+        // There is but one line, and the person has not seen it.
+        Ok(read.map_err(|mistake| Mistake { line: None, ..mistake })?)
+    }
+
+    /// What `--color` says.
+    pub(super) fn color_flag(when: ColorWhen) -> Result<Self, ConfigError> {
+        let text = format!("display.color = \"{}\"", when.name());
+        Ok(Self::read("--color", &text, Source::Flag("--color"))?)
+    }
+
+    /// The file, if the layer is one.
+    pub(super) fn file_path(&self) -> Option<&Path> {
+        match &self.source {
+            Source::File(path) => Some(path),
+            Source::Default | Source::Variable(_) | Source::Flag(_) => None,
+        }
+    }
+
+    fn file(path: &Path, text: &str) -> Result<Self, Mistake> {
+        Self::read(&path.display().to_string(), text, Source::File(path.to_owned()))
+    }
+
+    fn read(name: &str, text: &str, source: Source) -> Result<Self, Mistake> {
+        let document = Document::new(name, text, Format::Toml);
+        document.read::<Config>()?;
+        Ok(Self { table: document.read()?, document, source })
+    }
+
+    fn leaves(&self) -> Vec<(Vec<String>, Value)> {
+        let mut found = Vec::new();
+        collect(&self.table, &mut Vec::new(), &mut found);
+        found
+    }
+
+    fn origin(&self, key: &[String]) -> Origin {
+        match &self.source {
+            Source::Default => Origin::Default,
+            Source::File(path) => {
+                Origin::File { path: path.clone(), line: self.document.line_of(&segments(key)) }
+            }
+            Source::Variable(name) => Origin::Variable(name.clone()),
+            Source::Flag(name) => Origin::Flag(name),
+        }
+    }
+}
+
+/// Lays each layer over those before it, value by value.
+pub(super) fn merge(layers: Vec<Layer>) -> Result<(Config, BTreeMap<String, Effective>), ConfigError> {
+    let mut values = BTreeMap::new();
+    let mut table = Table::new();
+    for layer in layers {
+        for (key, value) in layer.leaves() {
+            put(&mut table, &key, value.clone());
+            values.insert(key.join("."), Effective { value, origin: layer.origin(&key) });
+        }
+    }
+    // Each layer was valid, and so is what they amount to; were it not, the text is there to say where.
+    let config = Document::new("the configuration as a whole", table.to_string(), Format::Toml).read()?;
+    Ok((config, values))
+}
+
+fn put(table: &mut Table, key: &[String], value: Value) {
+    match key {
+        [] => {}
+        [last] => {
+            table.insert(last.clone(), value);
+        }
+        [first, rest @ ..] => {
+            let inner = table.entry(first.clone()).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(inner) = inner {
+                put(inner, rest, value);
+            }
+        }
+    }
+}
+
+fn collect(table: &Table, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Value)>) {
+    for (key, value) in table {
+        path.push(key.clone());
+        match value {
+            Value::Table(inner) => collect(inner, path, found),
+            value => found.push((path.clone(), value.clone())),
+        }
+        path.pop();
+    }
+}
+
+fn segments(key: &[String]) -> Vec<Segment> {
+    key.iter().cloned().map(Segment::Key).collect()
+}
+
+/// Keys that decide which programs are started.
+fn chooses_program(key: &[String]) -> bool {
+    let key: Vec<_> = key.iter().map(String::as_str).collect();
+    matches!(key.as_slice(), ["agents", _, "program"] | ["install", "npm"])
+}
+
+fn text_of(path: &Path) -> Result<Option<String>, ConfigError> {
+    let read = || {
+        let size = fs::metadata(path)?.len();
+        if size > LARGEST_FILE_BYTES {
+            return Err(io::Error::other(format!("it has {size} bytes, which no configuration has")));
+        }
+        fs::read_to_string(path)
+    };
+    match read() {
+        Ok(text) => Ok(Some(text)),
+        // `NotADirectory`: a parent is a file, so that there is nothing at this path either.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
+    }
+}

@@ -1,0 +1,235 @@
+//! What can be configured: one type per section. The doc comments are the descriptions in the published schema.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use ostler_agent::agents::AGENTS;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// The values that hold when nothing is set.
+pub(super) const DEFAULTS: &str = "[display]\ncolor = \"auto\"\n\n[log]\nfilter = \"off\"\n";
+
+/// Ostler's configuration.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    pub(crate) agents: Agents,
+    pub(crate) install: Install,
+    pub(crate) rehearse: Rehearse,
+    pub(crate) display: Display,
+    pub(crate) log: Log,
+}
+
+/// Agents: which one is taken when none is named, and a section for each.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Agents {
+    pub(crate) default: Option<String>,
+    sections: BTreeMap<&'static str, AgentSection>,
+}
+
+/// One agent.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AgentSection {
+    /// The program to start instead of the one that Ostler installed or that is on PATH. A project's file may only
+    /// set it if the project is trusted.
+    pub(crate) program: Option<ProgramPath>,
+}
+
+/// Installing agents.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Install {
+    /// The npm to install with, instead of the one on PATH. A project's file may only set it if the project is
+    /// trusted.
+    pub(crate) npm: Option<ProgramPath>,
+}
+
+/// The scripted model server.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Rehearse {
+    /// The address to listen on, such as `127.0.0.1:0`.
+    pub(crate) listen: Option<String>,
+    /// The script to play: a built-in name or a file.
+    pub(crate) script: Option<String>,
+}
+
+/// What people see.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Display {
+    /// When to use colours.
+    pub(crate) color: ColorWhen,
+}
+
+/// When to use colours; `auto` is on a terminal, unless NO_COLOR is set.
+// The variants have no comments of their own: clap would print a paragraph on each, below every command.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ColorWhen {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// What Ostler says about its own work.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Log {
+    /// A level (`off`, `error`, `warn`, `info`, `debug`, `trace`), or parts with their levels, as in
+    /// `ostler_process=debug`.
+    pub(crate) filter: String,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { filter: "off".to_owned() }
+    }
+}
+
+impl ColorWhen {
+    /// The word for it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// Where a program is: absolute, or below the home directory.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct ProgramPath(#[schemars(regex(pattern = "^(/|~/)."))] String);
+
+impl ProgramPath {
+    /// With `~` replaced.
+    pub(crate) fn resolve(&self) -> PathBuf {
+        match (self.0.strip_prefix("~/"), std::env::home_dir()) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(&self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ProgramPath {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let placed = text.starts_with('/') || text.starts_with("~/");
+        if placed {
+            Ok(Self(text))
+        } else {
+            Err(D::Error::custom(format!("`{text}` is not a path that begins with `/` or `~/`")))
+        }
+    }
+}
+
+impl Agents {
+    /// What is set as that agent's program.
+    pub(super) fn program(&self, name: &str) -> Option<PathBuf> {
+        self.sections.get(name)?.program.as_ref().map(ProgramPath::resolve)
+    }
+}
+
+/// A key of `[agents]`: `default`, or an agent's name.
+enum AgentsKey {
+    Default,
+    Agent(&'static str),
+}
+
+fn known_agent(name: &str) -> Option<&'static str> {
+    AGENTS.iter().map(|agent| agent.name()).find(|known| *known == name)
+}
+
+/// In the words of serde, which the reader of documents knows how to put for people.
+fn expected(kind: &str, name: &str, also: &[&str]) -> String {
+    let names = AGENTS.iter().map(|agent| agent.name());
+    let valid: Vec<_> = also.iter().copied().chain(names).map(|name| format!("`{name}`")).collect();
+    format!("unknown {kind} `{name}`, expected one of {}", valid.join(", "))
+}
+
+impl<'de> Deserialize<'de> for AgentsKey {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        match known_agent(&name) {
+            _ if name == "default" => Ok(Self::Default),
+            Some(agent) => Ok(Self::Agent(agent)),
+            None => Err(D::Error::custom(expected("field", &name, &["default"]))),
+        }
+    }
+}
+
+struct DefaultAgent(String);
+
+impl<'de> Deserialize<'de> for DefaultAgent {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        match known_agent(&name) {
+            Some(_) => Ok(Self(name)),
+            None => Err(D::Error::custom(expected("variant", &name, &[]))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Agents {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Table;
+        impl<'de> Visitor<'de> for Table {
+            type Value = Agents;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a table of agents")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Agents, A::Error> {
+                let mut agents = Agents::default();
+                while let Some(key) = map.next_key()? {
+                    match key {
+                        AgentsKey::Default => agents.default = Some(map.next_value::<DefaultAgent>()?.0),
+                        AgentsKey::Agent(name) => {
+                            agents.sections.insert(name, map.next_value()?);
+                        }
+                    }
+                }
+                Ok(agents)
+            }
+        }
+        from.deserialize_map(Table)
+    }
+}
+
+impl JsonSchema for Agents {
+    fn schema_name() -> Cow<'static, str> {
+        "Agents".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let names: Vec<_> = AGENTS.iter().map(|agent| agent.name()).collect();
+        let section = generator.subschema_for::<AgentSection>();
+        let mut properties = serde_json::Map::new();
+        properties.insert(
+            "default".to_owned(),
+            serde_json::json!({
+                "description": "The agent that is taken when none is named.",
+                "type": "string",
+                "enum": names,
+            }),
+        );
+        for name in names {
+            properties.insert(name.to_owned(), section.clone().to_value());
+        }
+        json_schema!({
+            "description": "Agents: which one is taken when none is named, and a section for each.",
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false,
+        })
+    }
+}

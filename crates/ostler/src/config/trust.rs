@@ -1,0 +1,122 @@
+//! The projects that may choose programs: a list that only the user writes, in Ostler's home.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ostler_agent::document::{Document, Format, Mistake};
+use serde::{Deserialize, Serialize};
+
+/// The list's format.
+const VERSION: u32 = 1;
+
+/// The list is readable by its owner only.
+const PRIVATE: u32 = 0o600;
+
+/// The list, as it is in the file.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Trust {
+    v: u32,
+    /// Folders, absolute and without symbolic links.
+    projects: Vec<PathBuf>,
+}
+
+/// Why the list cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TrustError {
+    #[error("{} is not a folder", .path.display())]
+    NoFolder {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Mistake(#[from] Mistake),
+    #[error("could not read the list of trusted projects {}", .path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("could not write the list of trusted projects {}", .path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl TrustError {
+    pub(crate) fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoFolder { .. } => "name the folder that holds `.ostler`".to_owned(),
+            Self::Mistake(mistake) => format!("remove {} and trust your projects again", mistake.file),
+            Self::Read { .. } => "check that the file is yours".to_owned(),
+            Self::Write { .. } => "set OSTLER_HOME to a folder that you can write to".to_owned(),
+        })
+    }
+}
+
+impl Trust {
+    /// Reads the list; none is an empty one.
+    pub(crate) fn read(list: &Path) -> Result<Self, TrustError> {
+        let text = match fs::read_to_string(list) {
+            Ok(text) => text,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Self { v: VERSION, projects: Vec::new() });
+            }
+            Err(source) => return Err(TrustError::Read { path: list.to_owned(), source }),
+        };
+        let document = Document::new(list.display().to_string(), text, Format::Json);
+        let trust: Self = document.read()?;
+        if trust.v != VERSION {
+            let problem = format!("this Ostler reads version {VERSION}, not {}", trust.v);
+            return Err(document.mistake(&[], problem, None).into());
+        }
+        Ok(trust)
+    }
+
+    /// Whether that very folder is on the list.
+    pub(crate) fn covers(&self, project: &Path) -> bool {
+        project.canonicalize().is_ok_and(|real| self.projects.contains(&real))
+    }
+
+    /// Adds a folder, and tells which.
+    pub(crate) fn add(&mut self, project: &Path) -> Result<PathBuf, TrustError> {
+        let real = folder(project)?;
+        if !self.projects.contains(&real) {
+            self.projects.push(real.clone());
+            self.projects.sort();
+        }
+        Ok(real)
+    }
+
+    /// Removes a folder, and tells which. It may no longer exist.
+    pub(crate) fn remove(&mut self, project: &Path, cwd: &Path) -> PathBuf {
+        let real = folder(project).unwrap_or_else(|_| cwd.join(project));
+        self.projects.retain(|trusted| *trusted != real);
+        real
+    }
+
+    /// Replaces the list, in one step. Its folder must exist.
+    pub(crate) fn write(&self, list: &Path) -> Result<(), TrustError> {
+        let failed = |source| TrustError::Write { path: list.to_owned(), source };
+        let mut text = serde_json::to_vec_pretty(self).map_err(|error| failed(error.into()))?;
+        text.push(b'\n');
+        let folder = list.parent().unwrap_or(Path::new("."));
+        let mut fresh = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(PRIVATE))
+            .tempfile_in(folder)
+            .map_err(failed)?;
+        fresh.write_all(&text).and_then(|()| fresh.as_file().sync_all()).map_err(failed)?;
+        fresh.persist(list).map(drop).map_err(|error| failed(error.error))
+    }
+}
+
+fn folder(path: &Path) -> Result<PathBuf, TrustError> {
+    let failed = |source| TrustError::NoFolder { path: path.to_owned(), source };
+    let real = path.canonicalize().map_err(failed)?;
+    if real.is_dir() { Ok(real) } else { Err(failed(io::ErrorKind::NotADirectory.into())) }
+}

@@ -1,0 +1,168 @@
+use std::ffi::OsString;
+use std::fs;
+
+use ostler_agent::agents::{Claude, ClaudeTerminal, Codex};
+
+use super::*;
+use crate::home::Home;
+
+/// A user's home and a project, both in one temporary folder.
+struct Ground {
+    folder: tempfile::TempDir,
+    here: Surroundings,
+}
+
+fn ground(user: &str, project: &str, variables: &[(&str, &str)]) -> Ground {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let home = Home::resolve(Some(root.join("home").as_os_str()), &root).unwrap();
+    home.create().unwrap();
+    let cwd = root.join("project/src/deep");
+    fs::create_dir_all(&cwd).unwrap();
+    if !user.is_empty() {
+        fs::write(home.user_config(), user).unwrap();
+    }
+    if !project.is_empty() {
+        fs::create_dir_all(root.join("project/.ostler")).unwrap();
+        fs::write(project_file(&root.join("project")), project).unwrap();
+    }
+    let variables =
+        variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+    Ground { folder, here: Surroundings { variables, cwd, home, color: None } }
+}
+
+/// The message and the hint, with the temporary folder left out.
+fn mistake(user: &str, project: &str, variables: &[(&str, &str)]) -> String {
+    let ground = ground(user, project, variables);
+    let error = ground.here.settings().unwrap_err();
+    let root = ground.folder.path().canonicalize().unwrap().display().to_string();
+    format!("{error} | {}", error.hint().unwrap_or_default()).replace(&root, "")
+}
+
+#[test]
+fn the_defaults_are_the_types_own() {
+    let settings = ground("", "", &[]).here.settings().unwrap();
+    assert_eq!(settings.config, Config::default());
+    assert_eq!(settings.origin("display.color"), Origin::Default);
+}
+
+#[test]
+fn each_layer_outranks_those_below_it() {
+    let user =
+        "[display]\ncolor = \"never\"\n[agents]\ndefault = \"codex\"\n[rehearse]\nscript = \"hello\"\n";
+    let project = "[agents]\ndefault = \"opencode\"\n";
+    let mut ground =
+        ground(user, project, &[("OSTLER_CFG__REHEARSE__SCRIPT", "echo"), ("OSTLER_LOG", "warn")]);
+    ground.here.color = Some(ColorWhen::Always);
+    let settings = ground.here.settings().unwrap();
+    assert_eq!(settings.config.display.color, ColorWhen::Always);
+    assert_eq!(settings.config.agents.default.as_deref(), Some("opencode"));
+    assert_eq!(settings.config.rehearse.script.as_deref(), Some("echo"));
+    assert_eq!(settings.config.log.filter, "warn");
+    let project = ground.folder.path().canonicalize().unwrap().join("project/.ostler/config.toml");
+    assert_eq!(settings.origin("agents.default"), Origin::File { path: project, line: Some(2) });
+    assert_eq!(settings.origin("display.color"), Origin::Flag("--color"));
+    assert_eq!(
+        settings.origin("rehearse.script"),
+        Origin::Variable("OSTLER_CFG__REHEARSE__SCRIPT".to_owned())
+    );
+    assert_eq!(settings.files.len(), 2);
+}
+
+#[test]
+fn mistakes_say_where_and_what_was_meant() {
+    let user = |text: &str| mistake(text, "", &[]);
+    let variable = |name: &str, value: &str| mistake("", "", &[(name, value)]);
+    let file = "/home/config.toml";
+    let table = [
+        (user("[displya]\n"), format!("{file}, line 1: unknown key `displya` | did you mean `display`?")),
+        (
+            user("\n[display]\ncolour = \"auto\"\n"),
+            format!("{file}, line 3, `display`: unknown key `colour` | did you mean `color`?"),
+        ),
+        (
+            user("[display]\ncolor = \"alwyas\"\n"),
+            format!("{file}, line 2, `display.color`: unknown value `alwyas` | did you mean `always`?"),
+        ),
+        (
+            user("\n[agents.codx]\nprogram = \"/x\"\n"),
+            format!("{file}, line 2, `agents`: unknown key `codx` | did you mean `codex`?"),
+        ),
+        (
+            user("[agents]\ndefault = \"claud\"\n"),
+            format!("{file}, line 2, `agents.default`: unknown value `claud` | did you mean `claude`?"),
+        ),
+        (
+            user("[agents.codex]\nprogram = \"codex\"\n"),
+            format!(
+                "{file}, line 2, `agents.codex.program`: `codex` is not a path that begins with `/` or `~/` | "
+            ),
+        ),
+        (
+            variable("OSTLER_CFG__DISPLAY__COLR", "never"),
+            "OSTLER_CFG__DISPLAY__COLR, `display`: unknown key `colr` | did you mean `color`?".to_owned(),
+        ),
+        (
+            variable("OSTLER_CFG__DISPLAY__COLOR", "no"),
+            "OSTLER_CFG__DISPLAY__COLOR, `display.color`: unknown value `no` | valid here: auto, always, never"
+                .to_owned(),
+        ),
+        (
+            variable("OSTLER_CFG__", "x"),
+            "OSTLER_CFG__: unknown key `` | valid here: agents, install, rehearse, display, log".to_owned(),
+        ),
+    ];
+    for (told, want) in table {
+        assert_eq!(told, want);
+    }
+}
+
+#[test]
+fn a_project_may_choose_programs_only_if_it_is_trusted() {
+    for (project, key, line) in [
+        ("[agents.codex]\nprogram = \"/x\"\n", "agents.codex.program", 2),
+        ("install.npm = \"/x\"\n", "install.npm", 1),
+    ] {
+        let told = mistake("", project, &[]);
+        assert_eq!(
+            told,
+            format!(
+                "/project/.ostler/config.toml, line {line}, `{key}`: a project may not choose which programs are \
+                 started, and this one is not trusted | `ostler config trust /project` if you trust all that is in \
+                 it, or set this in /home/config.toml instead"
+            )
+        );
+        let ground = ground("", project, &[]);
+        let root = ground.folder.path().join("project");
+        let list = ground.here.home.trusted();
+        let mut trust = Trust::read(&list).unwrap();
+        trust.add(&root).unwrap();
+        trust.write(&list).unwrap();
+        assert!(ground.here.settings().is_ok());
+        trust.remove(&root, &ground.here.cwd);
+        trust.write(&list).unwrap();
+        assert!(ground.here.settings().is_err());
+    }
+}
+
+#[test]
+fn agents_of_one_package_share_its_program() {
+    let variables = [("OSTLER_CFG__AGENTS__CLAUDE__PROGRAM", "/opt/claude")];
+    let settings = ground("", "", &variables).here.settings().unwrap();
+    assert_eq!(settings.program(&Claude), Some(PathBuf::from("/opt/claude")));
+    assert_eq!(settings.program(&Codex), None);
+    let variables = [variables[0], ("OSTLER_CFG__AGENTS__CLAUDE_HEADLESS__PROGRAM", "/opt/headless")];
+    let settings = ground("", "", &variables).here.settings().unwrap();
+    assert_eq!(settings.program(&Claude), Some(PathBuf::from("/opt/headless")));
+    assert_eq!(settings.program(&ClaudeTerminal), Some(PathBuf::from("/opt/claude")));
+}
+
+#[test]
+fn the_users_own_file_is_not_a_projects() {
+    let root = tempfile::tempdir().unwrap();
+    let home = root.path().join(".ostler");
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("config.toml"), "").unwrap();
+    assert_eq!(project_of(root.path(), &home.join("config.toml")), None);
+    assert_eq!(project_of(root.path(), Path::new("/elsewhere")), Some(root.path().to_owned()));
+}

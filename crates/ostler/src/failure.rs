@@ -1,0 +1,89 @@
+//! Everything that can make a command fail: one variant per family of errors, and the exit code that each has.
+
+use std::io;
+
+use ostler_process::install::InstallError;
+use ostler_process::locate::LocateError;
+use ostler_process::probe::ProbeError;
+
+use crate::config::{ConfigError, TrustError};
+use crate::home::HomeError;
+use crate::interrupt::Interrupted;
+use crate::log::LogError;
+use crate::programs::UnknownAgent;
+
+/// Ostler could not do its own job.
+const INTERNAL: u8 = 1;
+/// What was asked for cannot be asked for.
+const USAGE: u8 = 2;
+/// There is no such program, or it does not start.
+pub(crate) const NOT_INSTALLED: u8 = 14;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    #[error(transparent)]
+    Locate(#[from] LocateError),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    #[error(transparent)]
+    UnknownAgent(#[from] UnknownAgent),
+    #[error("could not tell the current directory")]
+    CurrentDir(#[source] io::Error),
+    #[error("could not write the output")]
+    Output(#[source] io::Error),
+    #[error("could not start working")]
+    Runtime(#[source] io::Error),
+}
+
+impl Failure {
+    /// What to try.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Config(error) => error.hint(),
+            Self::Home(error) => error.hint(),
+            Self::Install(error) => error.hint(),
+            Self::Locate(error) => error.hint(),
+            Self::Log(error) => error.hint(),
+            Self::Probe(error) => error.hint(),
+            Self::Trust(error) => error.hint(),
+            Self::UnknownAgent(error) => error.hint(),
+            Self::CurrentDir(_) => Some("change to a folder that exists".to_owned()),
+            Self::Interrupted(_) | Self::Output(_) | Self::Runtime(_) => None,
+        }
+    }
+
+    /// The code to end with.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) | Self::Log(_) | Self::UnknownAgent(_) => USAGE,
+            Self::Install(InstallError::NotAVersion { .. } | InstallError::NoSuchVersion { .. }) => USAGE,
+            Self::Trust(TrustError::NoFolder { .. } | TrustError::Mistake(_)) => USAGE,
+            Self::Locate(_) | Self::Probe(_) => NOT_INSTALLED,
+            Self::Interrupted(by) => by.exit_code(),
+            Self::CurrentDir(_)
+            | Self::Home(_)
+            | Self::Install(_)
+            | Self::Output(_)
+            | Self::Runtime(_)
+            | Self::Trust(_) => INTERNAL,
+        }
+    }
+
+    /// Whoever read our output has seen enough: `ostler … | head`.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

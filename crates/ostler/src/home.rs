@@ -1,0 +1,103 @@
+//! Where Ostler keeps its state and the user's configuration. Asking creates nothing.
+
+use std::ffi::OsStr;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use etcetera::base_strategy::{BaseStrategy as _, Xdg};
+
+/// Folders are readable by their owner only.
+const PRIVATE: u32 = 0o700;
+
+/// `OSTLER_HOME`, or the XDG folders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Home {
+    root: PathBuf,
+    config: PathBuf,
+}
+
+/// Why there is no home.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HomeError {
+    #[error("could not tell where to keep Ostler's state")]
+    Nowhere(#[source] etcetera::HomeDirError),
+    #[error("could not use `{}` as Ostler's home", .path.display())]
+    Path {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl HomeError {
+    pub(crate) fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Nowhere(_) => "set HOME, or OSTLER_HOME to a folder of your choice".to_owned(),
+            Self::Path { .. } => "set OSTLER_HOME to a folder that you can write to".to_owned(),
+        })
+    }
+}
+
+impl Home {
+    /// `OSTLER_HOME` if it is set to something, else the XDG data folder; the configuration goes with the former.
+    pub(crate) fn resolve(ostler_home: Option<&OsStr>, cwd: &Path) -> Result<Self, HomeError> {
+        if let Some(named) = ostler_home.filter(|named| !named.is_empty()) {
+            let root = cwd.join(named);
+            return Ok(Self { config: root.join("config.toml"), root });
+        }
+        let folders = Xdg::new().map_err(HomeError::Nowhere)?;
+        Ok(Self {
+            root: folders.data_dir().join("ostler"),
+            config: folders.config_dir().join("ostler").join("config.toml"),
+        })
+    }
+
+    /// The folder itself. It may not exist.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where agents are installed.
+    pub(crate) fn agents(&self) -> PathBuf {
+        self.root.join("agents")
+    }
+
+    /// The user's configuration file. It may not exist.
+    pub(crate) fn user_config(&self) -> &Path {
+        &self.config
+    }
+
+    /// The list of projects that may choose programs. It may not exist.
+    pub(crate) fn trusted(&self) -> PathBuf {
+        self.root.join("trusted.json")
+    }
+
+    /// Makes sure that the folder exists, readable by its owner only. For commands that are about to write.
+    pub(crate) fn create(&self) -> Result<(), HomeError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(PRIVATE)
+            .create(&self.root)
+            .map_err(|source| HomeError::Path { path: self.root.clone(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ostler_home_moves_everything_and_may_be_relative() {
+        let home = Home::resolve(Some(OsStr::new("there")), Path::new("/work")).unwrap();
+        assert_eq!(home.root(), Path::new("/work/there"));
+        assert_eq!(home.user_config(), Path::new("/work/there/config.toml"));
+    }
+
+    #[test]
+    fn an_empty_ostler_home_is_none() {
+        let home = Home::resolve(Some(OsStr::new("")), Path::new("/work")).unwrap();
+        assert!(home.root().ends_with("ostler") && home.root() != Path::new("/work"));
+    }
+}

@@ -1,0 +1,103 @@
+//! Agents by name, and their programs: where each is on this machine, and whether it starts.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ostler_agent::agent::{self, Agent};
+use ostler_agent::agents::AGENTS;
+use ostler_agent::document::nearest;
+use ostler_process::locate::{LocateError, Program, Search, locate};
+use ostler_process::probe::{self, ProbeError};
+use tokio::task::JoinSet;
+
+use crate::config::Settings;
+use crate::failure::Failure;
+use crate::surroundings::Surroundings;
+
+/// There is no agent of that name.
+#[derive(Debug, thiserror::Error)]
+#[error("no agent is called `{name}`")]
+pub(crate) struct UnknownAgent {
+    name: String,
+}
+
+impl UnknownAgent {
+    pub(crate) fn hint(&self) -> Option<String> {
+        let names = || AGENTS.iter().map(|agent| agent.name());
+        Some(match nearest(&self.name, names()) {
+            Some(close) => format!("did you mean `{close}`?"),
+            None => format!("one of {}", names().collect::<Vec<_>>().join(", ")),
+        })
+    }
+}
+
+/// The agent of that name.
+pub(crate) fn agent(name: &str) -> Result<&'static dyn Agent, UnknownAgent> {
+    agent::find(name).ok_or_else(|| UnknownAgent { name: name.to_owned() })
+}
+
+/// Where an agent's program is, by configuration, Ostler's own installs, and `PATH`, in this order.
+pub(crate) fn find(
+    agent: &dyn Agent,
+    settings: &Settings,
+    here: &Surroundings,
+) -> Result<Program, LocateError> {
+    let search = Search {
+        configured: settings.program(agent),
+        agents: here.home.agents(),
+        path: here.variable("PATH").map(OsStr::to_owned),
+    };
+    locate(agent, &search)
+}
+
+/// What was seen of one agent.
+pub(crate) struct Sighting {
+    pub(crate) agent: &'static dyn Agent,
+    pub(crate) program: Result<Program, LocateError>,
+    /// What its program answered; shared, because two agents may have one binary. `None` without a program.
+    pub(crate) version: Option<Arc<Result<String, ProbeError>>>,
+}
+
+impl Sighting {
+    /// The version, if it starts.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref()?.as_deref().ok()
+    }
+
+    /// Why it does not start, if that was tried.
+    pub(crate) fn trouble(&self) -> Option<&ProbeError> {
+        self.version.as_deref()?.as_ref().err()
+    }
+}
+
+/// Finds the agents and starts each distinct program once, all at the same time. Takes no longer than
+/// [`probe::PROBE_LIMIT`]; dropping it ends what it started.
+pub(crate) async fn survey(
+    agents: &[&'static dyn Agent],
+    settings: &Settings,
+    here: &Surroundings,
+) -> Result<Vec<Sighting>, Failure> {
+    let found: Vec<_> = agents.iter().map(|agent| (*agent, find(*agent, settings, here))).collect();
+    let mut answers: BTreeMap<PathBuf, Arc<Result<String, ProbeError>>> = BTreeMap::new();
+    let mut probes = JoinSet::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for (agent, program) in &found {
+        if let Ok(program) = program
+            && seen.insert(program.path.clone())
+        {
+            let (package, path) = (agent.package(), program.path.clone());
+            probes.spawn(async move { (path.clone(), probe::version(package, &path).await) });
+        }
+    }
+    while let Some(answer) = probes.join_next().await {
+        let (path, version) = answer.map_err(|error| Failure::Runtime(error.into()))?;
+        answers.insert(path, Arc::new(version));
+    }
+    let sightings = found.into_iter().map(|(agent, program)| {
+        let version = program.as_ref().ok().and_then(|program| answers.get(&program.path).cloned());
+        Sighting { agent, program, version }
+    });
+    Ok(sightings.collect())
+}
