@@ -95,7 +95,8 @@ pub trait Agent: Sync {
     }
     /// What points it at a scripted model. The key it is given is a dummy.
     fn rehearsed(&self, stage: &Stage) -> Setup;
-    /// The shortest arguments with which a person gives it a prompt, without a screen to fill.
+    /// The shortest arguments with which a person gives it a prompt in a rehearsal: no screen to fill, and every
+    /// permission granted, since the model does what the script says and nothing else.
     fn by_hand(&self, prompt: &str) -> Vec<String>;
     /// How to start it for a task with nobody watching: JSON records on stdout, every permission granted.
     fn unattended(&self, task: &Task<'_>) -> Launch;

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{agents, completions, config, doctor};
+use crate::commands::{agents, completions, config, doctor, rehearse};
 use crate::config::ColorWhen;
 
 /// Runs coding agents for you: supervised, scriptable, remembered.
@@ -15,6 +15,7 @@ use crate::config::ColorWhen;
     after_help = "Examples:
   ostler agents                  which agents are here, in which version
   ostler agents install codex    get one, in the version Ostler was proven with
+  ostler rehearse --script tools play a scripted model, and say how to point each agent at it
   ostler doctor                  what is fine here, what is missing, what to do
 
 State is kept in OSTLER_HOME (default: ~/.local/share/ostler).
@@ -34,6 +35,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// List, install and check agents.
     Agents(agents::Args),
+    /// Play a scripted model for real agents: no account, no tokens.
+    Rehearse(rehearse::Args),
     /// Tell what is fine here, what is missing, and what to do about it.
     Doctor(doctor::Args),
     /// Show and check the configuration.

@@ -5,6 +5,7 @@ pub(crate) mod agents;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod rehearse;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     runtime.block_on(async {
         match cli.command {
             Command::Agents(args) => agents::run(args, &here).await,
+            Command::Rehearse(args) => rehearse::run(args, &here).await,
             Command::Doctor(args) => doctor::run(args, &here).await,
             Command::Config(args) => config::run(args, &here),
             Command::Completions(args) => completions::run(args),

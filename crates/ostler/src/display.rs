@@ -63,6 +63,13 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     bytes(&line)
 }
 
+/// Prints one JSON object on a line of stdout.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
+    let mut line = serde_json::to_vec(value).map_err(|error| Failure::Output(error.into()))?;
+    line.push(b'\n');
+    bytes(&line)
+}
+
 /// Tells a person on stderr. Nobody listening is not a failure.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(stderr(), "{line}");

@@ -6,6 +6,7 @@ use ostler_process::install::InstallError;
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
 
+use crate::commands::rehearse::RehearseError;
 use crate::config::{ConfigError, TrustError};
 use crate::home::HomeError;
 use crate::interrupt::Interrupted;
@@ -37,6 +38,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Probe(#[from] ProbeError),
     #[error(transparent)]
+    Rehearse(#[from] RehearseError),
+    #[error(transparent)]
     Trust(#[from] TrustError),
     #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
@@ -58,6 +61,7 @@ impl Failure {
             Self::Locate(error) => error.hint(),
             Self::Log(error) => error.hint(),
             Self::Probe(error) => error.hint(),
+            Self::Rehearse(error) => error.hint(),
             Self::Trust(error) => error.hint(),
             Self::UnknownAgent(error) => error.hint(),
             Self::CurrentDir(_) => Some("change to a folder that exists".to_owned()),
@@ -71,12 +75,14 @@ impl Failure {
             Self::Config(_) | Self::Log(_) | Self::UnknownAgent(_) => USAGE,
             Self::Install(InstallError::NotAVersion { .. } | InstallError::NoSuchVersion { .. }) => USAGE,
             Self::Trust(TrustError::NoFolder { .. } | TrustError::Mistake(_)) => USAGE,
+            Self::Rehearse(error) if error.is_usage() => USAGE,
             Self::Locate(_) | Self::Probe(_) => NOT_INSTALLED,
             Self::Interrupted(by) => by.exit_code(),
             Self::CurrentDir(_)
             | Self::Home(_)
             | Self::Install(_)
             | Self::Output(_)
+            | Self::Rehearse(_)
             | Self::Runtime(_)
             | Self::Trust(_) => INTERNAL,
         }

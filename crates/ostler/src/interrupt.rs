@@ -44,6 +44,11 @@ pub(crate) async fn unless_interrupted<T>(
     }
 }
 
+/// Waits for a signal that asks to end.
+pub(crate) async fn interrupted() -> io::Result<Interrupted> {
+    Ok(Signals::listen()?.next().await)
+}
+
 struct Signals {
     ctrl_c: Signal,
     term: Signal,

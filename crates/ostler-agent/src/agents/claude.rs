@@ -44,7 +44,7 @@ impl Agent for Claude {
         rehearsed(stage)
     }
     fn by_hand(&self, prompt: &str) -> Vec<String> {
-        words(["-p", prompt])
+        words(["-p", "--permission-mode", "bypassPermissions", prompt])
     }
     fn unattended(&self, task: &Task<'_>) -> Launch {
         let mut args =

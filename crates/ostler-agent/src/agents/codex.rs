@@ -77,9 +77,7 @@ impl Agent for Codex {
         }
     }
     fn by_hand(&self, prompt: &str) -> Vec<String> {
-        let mut args = words(["exec", "--skip-git-repo-check"]);
-        args.push(prompt.to_owned());
-        args
+        words(["exec", "--dangerously-bypass-approvals-and-sandbox", prompt])
     }
     fn unattended(&self, task: &Task<'_>) -> Launch {
         let mut args = words(["exec"]);

@@ -11,5 +11,8 @@ fn the_published_schema_is_current() {
         std::fs::write(path, &current).unwrap();
         return;
     }
-    assert_eq!(published, current, "write it anew: UPDATE_SCHEMA=1 cargo test -p ostler-rehearsal --test suite");
+    assert_eq!(
+        published, current,
+        "write it anew: UPDATE_SCHEMA=1 cargo test -p ostler-rehearsal --test suite"
+    );
 }
