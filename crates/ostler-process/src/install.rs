@@ -164,9 +164,11 @@ async fn fetch(
     let tree = workshop.tree();
     let fetching = order.npm.fetch(order.package, version, workshop);
     tokio::pin!(fetching);
-    let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
-    let (mut bytes, mut grown_at) = (0, tokio::time::Instant::now());
+    let begun = tokio::time::Instant::now();
+    let mut ticks = tokio::time::interval_at(begun + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
+    let (mut bytes, mut grown_at) = (0, begun);
     loop {
+        tell(Step::Fetching { version: version.to_owned(), bytes });
         tokio::select! {
             done = &mut fetching => return done,
             _ = ticks.tick() => {}
@@ -178,7 +180,6 @@ async fn fetch(
         if grown_at.elapsed() >= STALLED_AFTER {
             return Err(InstallError::Stalled { quiet: STALLED_AFTER });
         }
-        tell(Step::Fetching { version: version.to_owned(), bytes });
     }
 }
 

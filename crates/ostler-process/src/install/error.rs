@@ -156,15 +156,17 @@ impl InstallError {
                 "make room (an agent takes up to 500 MB), or set OSTLER_HOME to a roomier place"
             }
             Self::Denied { .. } => "check that npm's cache (`npm config get cache`) belongs to you",
-            Self::Npm { .. } => "the log that npm names above its error, or `npm doctor`, tells more",
+            Self::Npm { .. } => "`npm doctor` may tell more, and so does OSTLER_LOG=debug",
             Self::Stalled { .. } => "check the network, then try again: npm keeps what has already arrived",
             Self::Folder { .. } => "set OSTLER_HOME to a folder that you can write to",
             Self::NoNative { .. } => "install the agent in its own way, and put it on PATH",
             Self::NoNativeInside { .. } => {
-                "npm may be set to leave out optional packages: check `npm config get omit`; or try another version"
+                "npm may be set to leave out optional packages: check `npm config get omit`; or take another version"
             }
-            Self::DoesNotStart { .. } => "try another version, or install the agent in its own way",
-            Self::Vanished { .. } => "try again",
+            Self::DoesNotStart { .. } => {
+                "another version, or install the agent in its own way and put it on PATH"
+            }
+            Self::Vanished { .. } => "install it once more",
         };
         Some(hint.to_owned())
     }

@@ -108,7 +108,7 @@ impl Npm {
         command.stdin(workshop.share_lock()?);
         let captured = self.run(&mut command).await?;
         if !captured.status.success() {
-            return Err(failure(package, version, &tree, complaint(&captured)));
+            return Err(failure(package, version, workshop.destination(), complaint(&captured)));
         }
         match installed_version(&tree, package) {
             Some(found) if found == version => Ok(()),

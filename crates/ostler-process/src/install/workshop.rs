@@ -44,6 +44,11 @@ impl Workshop {
         Ok(workshop)
     }
 
+    /// The folder that agents are installed into.
+    pub(super) fn destination(&self) -> &Path {
+        self.folder.path().parent().unwrap_or(self.folder.path())
+    }
+
     /// What will become the version's folder.
     pub(super) fn tree(&self) -> PathBuf {
         self.folder.path().join("tree")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::config::{Config, Settings, Trust, project_file, project_of};
 use crate::display;
@@ -65,6 +65,14 @@ struct TrustArgs {
     revoke: bool,
 }
 
+/// One effective value, for programs.
+#[derive(Debug, Serialize)]
+struct Entry<'a> {
+    key: &'a str,
+    value: &'a toml::Value,
+    origin: String,
+}
+
 /// Runs one of them.
 pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
     match args.command {
@@ -78,9 +86,14 @@ pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> 
 
 fn show(args: &ShowArgs, settings: &Settings) -> Result<(), Failure> {
     if args.json {
-        let entries = settings.values.iter();
-        let entries: Vec<_> = entries
-            .map(|(key, effective)| json!({"key": key, "value": effective.value, "origin": effective.origin.to_string()}))
+        let entries: Vec<_> = settings
+            .values
+            .iter()
+            .map(|(key, effective)| Entry {
+                key,
+                value: &effective.value,
+                origin: effective.origin.to_string(),
+            })
             .collect();
         return display::json(&entries);
     }

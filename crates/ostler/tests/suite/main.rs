@@ -1,3 +1,16 @@
-//! How the binary behaves from outside, and how the house stands.
+//! How the binary behaves from outside, as people and programs use it, and how the house stands. One module a subject.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at the first surprise; clippy knows only `#[test]` functions"
+)]
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
+
+mod agents;
+mod bad_input;
+mod config;
+mod doctor;
+mod ground;
+mod help;
 mod house;
+mod install;

@@ -81,14 +81,7 @@ fn human(sightings: &[Sighting], default: Option<&str>, columns: usize) -> Strin
         })
         .collect();
     let mut text = display::table(&headings, &rows, columns);
-    let mut remarks = Vec::new();
-    for sighting in sightings {
-        let name = sighting.agent.name();
-        if default == Some(name) {
-            remarks.push(format!("{name}: the default"));
-        }
-        remarks.extend(notes(sighting).into_iter().map(|note| format!("{name}: {note}")));
-    }
+    let mut remarks = remarks(sightings, default);
     if sightings.iter().any(is_missing) {
         remarks.push("`ostler agents install NAME` gets one that is not installed.".to_owned());
     }
@@ -96,6 +89,22 @@ fn human(sightings: &[Sighting], default: Option<&str>, columns: usize) -> Strin
         let _ = write!(text, "\n{}\n", remarks.join("\n"));
     }
     text
+}
+
+/// One line per remark, with all the agents that it holds for.
+fn remarks(sightings: &[Sighting], default: Option<&str>) -> Vec<String> {
+    let mut remarks: Vec<(String, Vec<&str>)> = Vec::new();
+    for sighting in sightings {
+        let name = sighting.agent.name();
+        let is_default = (default == Some(name)).then(|| "the default".to_owned());
+        for note in is_default.into_iter().chain(notes(sighting)) {
+            match remarks.iter_mut().find(|(said, _)| *said == note) {
+                Some((_, names)) => names.push(name),
+                None => remarks.push((note, vec![name])),
+            }
+        }
+    }
+    remarks.into_iter().map(|(note, names)| format!("{}: {note}", names.join(", "))).collect()
 }
 
 fn is_missing(sighting: &Sighting) -> bool {

@@ -1,0 +1,124 @@
+//! Where a test takes place: a home, an `OSTLER_HOME`, a project and a `PATH` of its own, and an otherwise empty
+//! environment. Everything that varies is made constant here, and nowhere else.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+pub(crate) struct Ground {
+    _folder: TempDir,
+    root: PathBuf,
+    variables: Vec<(String, String)>,
+}
+
+/// How a command ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ground {
+    pub(crate) fn new() -> Self {
+        // A short place, whatever TMPDIR says: tables are cut to fit.
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["home", "bin", "project"] {
+            fs::create_dir(root.join(name)).unwrap();
+        }
+        Self { root, _folder: folder, variables: Vec::new() }
+    }
+
+    /// With a variable set, or set differently.
+    pub(crate) fn with(mut self, name: &str, value: impl AsRef<Path>) -> Self {
+        self.variables.push((name.to_owned(), value.as_ref().display().to_string()));
+        self
+    }
+
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// Writes a file below the ground.
+    pub(crate) fn put(&self, path: &str, text: &str) -> PathBuf {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Puts a shell script on `PATH`.
+    pub(crate) fn program(&self, name: &str, script: &str) -> PathBuf {
+        let path = self.put(&format!("bin/{name}"), &format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// The command, ready to be started in the project.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
+        command.args(args).current_dir(self.at("project")).stdin(Stdio::null()).env_clear();
+        command
+            .env("HOME", self.at("home"))
+            .env("OSTLER_HOME", self.at("ostler"))
+            .env("PATH", self.at("bin"));
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Ended {
+        let output = self.command(args).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Runs, and compares all of it with what is on record.
+    pub(crate) fn check(&self, name: &str, args: &[&str]) -> Ended {
+        let ended = self.run(args);
+        let mut record = format!("$ ostler {}\n[exit {:?}]\n", args.join(" "), ended.code.unwrap());
+        for (stream, text) in [("stdout", &ended.stdout), ("stderr", &ended.stderr)] {
+            if !text.is_empty() {
+                let _ = write!(record, "--- {stream}\n{text}");
+            }
+        }
+        let mut settings = insta::Settings::clone_current();
+        settings.set_omit_expression(true);
+        settings.set_prepend_module_to_snapshot(false);
+        settings.add_filter(&regex_of(&self.root.display().to_string()), "[ROOT]");
+        settings.add_filter(&regex_of(env!("CARGO_PKG_VERSION")), "[VERSION]");
+        settings.add_filter(r"codex-(linux|darwin)-\S+/bin/codex", "[NATIVE]");
+        settings.add_filter(r"\.installing-\w+", ".installing-[RANDOM]");
+        settings.add_filter(r"\d+\.\d GB free", "[FREE]");
+        settings.bind(|| insta::assert_snapshot!(name, record));
+        ended
+    }
+
+    /// Every file and folder that Ostler left in its home, sorted. Locks are not state.
+    pub(crate) fn left(&self) -> Vec<String> {
+        fn walk(folder: &Path, root: &Path, found: &mut Vec<String>) {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                if entry.file_name() != ".lock" {
+                    found.push(entry.path().strip_prefix(root).unwrap().display().to_string());
+                    if entry.metadata().unwrap().is_dir() {
+                        walk(&entry.path(), root, found);
+                    }
+                }
+            }
+        }
+        let mut found = Vec::new();
+        walk(&self.at("ostler"), &self.at("ostler"), &mut found);
+        found.sort();
+        found
+    }
+}
+
+fn regex_of(literal: &str) -> String {
+    literal
+        .chars()
+        .map(|letter| if letter.is_alphanumeric() { letter.to_string() } else { format!("\\{letter}") })
+        .collect()
+}

@@ -1,0 +1,42 @@
+//! What `--help` says, and what is printed for shells.
+
+use crate::ground::Ground;
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let commands: &[(&str, &[&str])] = &[
+        ("help", &["--help"]),
+        ("help_agents", &["agents", "--help"]),
+        ("help_agents_list", &["agents", "list", "--help"]),
+        ("help_agents_install", &["agents", "install", "--help"]),
+        ("help_agents_check", &["agents", "check", "--help"]),
+        ("help_doctor", &["doctor", "--help"]),
+        ("help_config", &["config", "--help"]),
+        ("help_config_show", &["config", "show", "--help"]),
+        ("help_config_schema", &["config", "schema", "--help"]),
+        ("help_config_check", &["config", "check", "--help"]),
+        ("help_config_trust", &["config", "trust", "--help"]),
+        ("help_completions", &["completions", "--help"]),
+    ];
+    let ground = Ground::new();
+    for (name, args) in commands {
+        let ended = ground.check(name, args);
+        assert!(ended.stdout.contains("Examples:\n  ostler "), "{name}");
+        assert!(ended.stdout.lines().all(|line| line.chars().count() <= 100), "{name}");
+    }
+}
+
+#[test]
+fn version_is_on_stdout() {
+    Ground::new().check("version", &["--version"]);
+}
+
+#[test]
+fn completions_know_the_commands() {
+    let ground = Ground::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = ground.run(&["completions", shell]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+        assert!(ended.stdout.contains("doctor") && ended.stdout.contains("install"), "{shell}");
+    }
+}

@@ -1,0 +1,166 @@
+//! `ostler agents install`, with an npm that is a script, and with the real one where there is no network.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::ground::Ground;
+
+/// How long a test waits for what must happen.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// What a good npm does: a manifest, and native programs for every platform that print their version.
+const GOOD: &str = r#"
+for word; do case $word in @openai/codex@*) version=${word##*@};; esac; done
+case " $* " in *' view '*) echo '"0.200.0"'; exit;; esac
+mkdir -p node_modules/@openai/codex
+echo "{\"version\": \"$version\"}" > node_modules/@openai/codex/package.json
+for place in linux-x64/vendor/x86_64-unknown-linux-musl linux-arm64/vendor/aarch64-unknown-linux-musl \
+             darwin-x64/vendor/x86_64-apple-darwin darwin-arm64/vendor/aarch64-apple-darwin; do
+    mkdir -p node_modules/@openai/codex-$place/bin
+    printf '#!/bin/sh\necho codex-cli %s\n' "$version" > node_modules/@openai/codex-$place/bin/codex
+    chmod 755 node_modules/@openai/codex-$place/bin/codex
+done
+"#;
+
+#[test]
+fn an_install_is_found_by_every_command_and_done_once() {
+    let ground = Ground::new();
+    ground.program("npm", GOOD);
+    let ended = ground.run(&["agents", "install", "codex"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("Codex 0.166.0 is installed:\n"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("Codex 0.166.0: fetching with npm\n"), "{}", ended.stderr);
+    ground.program("npm", "exit 1");
+    let again = ground.run(&["agents", "install", "codex"]);
+    assert!(again.stdout.starts_with("Codex 0.166.0 is installed already:\n"), "{}", again.stdout);
+    assert_eq!((again.code, again.stderr.as_str()), (Some(0), ""));
+    let listed = ground.run(&["agents"]).stdout;
+    assert!(listed.contains("codex            stream    0.166.0  0.166.0   ostler  "), "{listed}");
+    assert_eq!(ground.run(&["agents", "check", "codex"]).code, Some(0));
+}
+
+#[test]
+fn another_version_is_taken_by_tag_and_said_not_to_be_verified() {
+    let ground = Ground::new();
+    ground.program("npm", GOOD);
+    let ended = ground.run(&["agents", "install", "codex@latest"]);
+    assert!(ended.stdout.starts_with("Codex 0.200.0 is installed:\n"), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.ends_with("\nOstler was last verified with 0.166.0.\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn failures_of_npm_are_told_apart_and_leave_nothing() {
+    let says = |code: &str| {
+        format!(
+            "mkdir -p node_modules/half; echo '{{\"error\": {{\"code\": \"{code}\", \"summary\": \"words\"}}}}'; exit 1"
+        )
+    };
+    let table = [
+        ("install_offline", says("ENOTFOUND"), "codex", 1),
+        ("install_no_such_version", says("ETARGET"), "codex@9.9.9", 2),
+        ("install_no_space", says("ENOSPC"), "codex", 1),
+        ("install_denied", says("EACCES"), "codex", 1),
+        ("install_other", says("EUSAGE"), "codex", 1),
+        ("install_no_node", "exit 127".to_owned(), "codex", 1),
+        ("install_does_not_start", GOOD.replace("echo codex-cli", "exit 9; :"), "codex", 1),
+    ];
+    for (name, script, agent, code) in table {
+        let ground = Ground::new();
+        ground.program("npm", &script);
+        let ended = ground.check(name, &["agents", "install", agent]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{name}");
+        assert_eq!(ground.left(), ["agents"], "{name}");
+    }
+}
+
+#[test]
+fn without_npm_it_says_how_to_get_it() {
+    let ground = Ground::new();
+    ground.check("install_no_npm", &["agents", "install", "codex"]);
+    ground.put("ostler/config.toml", "[install]\nnpm = \"/nonexistent/npm\"\n");
+    ground.check("install_no_configured_npm", &["agents", "install", "codex"]);
+    assert_eq!(ground.left(), ["config.toml"]);
+}
+
+/// The real npm, if this machine has one: its code for a refused connection must be understood, and soon.
+#[test]
+fn without_a_network_the_real_npm_fails_in_seconds() {
+    let path = std::env::var("PATH").unwrap();
+    if !std::env::split_paths(&path).any(|folder| folder.join("npm").exists()) {
+        eprintln!("SKIPPED: this machine has no npm");
+        return;
+    }
+    let ground = Ground::new().with("PATH", path).with("npm_config_registry", "http://127.0.0.1:9/");
+    let begun = Instant::now();
+    let ended = ground.run(&["agents", "install", "codex"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("error: npm cannot reach its registry\n"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("  because npm says ECONNREFUSED: "), "{}", ended.stderr);
+    assert!(begun.elapsed() < DEADLINE, "{:?}", begun.elapsed());
+    assert_eq!(ground.left(), ["agents"]);
+}
+
+/// An npm that tells its number and then never ends; and an install that waits for it.
+fn hanging(ground: &Ground) -> (Child, Pid) {
+    let told = ground.at("npm.pid");
+    ground.program(
+        "npm",
+        &format!("mkdir half; echo $$ > {0}.new; mv {0}.new {0}; sleep 600 & wait", told.display()),
+    );
+    let mut command = ground.command(&["agents", "install", "codex"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let npm = wait_for("npm to begin", || fs::read_to_string(&told).ok());
+    (child, Pid::from_raw(npm.trim().parse().unwrap()).unwrap())
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(begun.elapsed() < DEADLINE, "waited for {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn is_gone(pid: Pid) -> Option<()> {
+    let line = PathBuf::from(format!("/proc/{}/cmdline", pid.as_raw_pid()));
+    fs::read(line).unwrap_or_default().is_empty().then_some(())
+}
+
+#[test]
+fn ctrl_c_ends_npm_and_leaves_nothing() {
+    let ground = Ground::new();
+    let (child, npm) = hanging(&ground);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
+    assert!(String::from_utf8_lossy(&ended.stderr).ends_with("error: cancelled by Ctrl-C\n"));
+    assert_eq!(ground.left(), ["agents"]);
+    wait_for("npm to be gone", || is_gone(npm));
+}
+
+#[test]
+fn what_a_killed_install_leaves_is_removed_by_the_next_but_not_while_its_npm_lives() {
+    let ground = Ground::new();
+    let (mut child, npm) = hanging(&ground);
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let half = |ground: &Ground| ground.left().iter().any(|path| path.ends_with("/tree/half"));
+    ground.program("npm", GOOD);
+    assert_eq!(ground.run(&["agents", "install", "codex@0.1.0"]).code, Some(0));
+    assert!(half(&ground));
+    kill_process_group(npm, Signal::KILL).unwrap();
+    wait_for("npm to be gone", || is_gone(npm));
+    // The lock goes with the last process that holds it, a moment after its command line.
+    wait_for("the next install to remove it", || {
+        assert_eq!(ground.run(&["agents", "install", "codex@0.2.0"]).code, Some(0));
+        fs::remove_dir_all(ground.at("ostler/agents/codex/0.2.0")).unwrap();
+        (!half(&ground)).then_some(())
+    });
+}
