@@ -20,7 +20,7 @@ pub use error::InstallError;
 pub use npm::Npm;
 
 use crate::locate::native_in;
-use crate::probe;
+use crate::{host, probe};
 use slot::{Adoption, Slot};
 use workshop::Workshop;
 
@@ -30,6 +30,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 /// After how long without growth a download is given up. npm itself gives up a silent connection after
 /// [`npm::IDLE_TIMEOUT`]; this is for what it does not notice.
 const STALLED_AFTER: Duration = Duration::from_secs(120);
+
+/// A disk with less free space than this is full: what npm wrote last may not have fitted.
+const FULL_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Which version is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,6 +158,8 @@ async fn working(slot: &Slot, package: &Package, version: &str) -> Option<PathBu
     }
 }
 
+/// Lets npm fill the workshop. The native program is an optional package: if it does not fit on the disk, npm is
+/// content with half of it. So a disk that was full at any time counts as a failure, whatever npm says.
 async fn fetch(
     order: &Order,
     version: &str,
@@ -162,6 +167,8 @@ async fn fetch(
     tell: &mut dyn FnMut(Step),
 ) -> Result<(), InstallError> {
     let tree = workshop.tree();
+    let free = || host::free_bytes(workshop.destination()).unwrap_or(u64::MAX);
+    let mut least_free = free();
     let fetching = order.npm.fetch(order.package, version, workshop);
     tokio::pin!(fetching);
     let begun = tokio::time::Instant::now();
@@ -170,9 +177,10 @@ async fn fetch(
     loop {
         tell(Step::Fetching { version: version.to_owned(), bytes });
         tokio::select! {
-            done = &mut fetching => return done,
+            done = &mut fetching => break done?,
             _ = ticks.tick() => {}
         }
+        least_free = least_free.min(free());
         let now = size_on_disk(&tree);
         if now != bytes {
             (bytes, grown_at) = (now, tokio::time::Instant::now());
@@ -181,6 +189,10 @@ async fn fetch(
             return Err(InstallError::Stalled { quiet: STALLED_AFTER });
         }
     }
+    if least_free.min(free()) < FULL_BYTES {
+        return Err(InstallError::NoSpace { folder: workshop.destination().to_owned(), source: None });
+    }
+    Ok(())
 }
 
 /// A package may bring several builds for one platform, of which the preferred one needs a newer processor or another

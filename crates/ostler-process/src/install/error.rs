@@ -60,9 +60,9 @@ pub enum InstallError {
     NoSpace {
         /// Where.
         folder: PathBuf,
-        /// What npm said.
+        /// What npm said, if it noticed.
         #[source]
-        source: Complaint,
+        source: Option<Complaint>,
     },
     /// npm may not do what it must.
     #[error("npm was denied access")]
@@ -161,7 +161,7 @@ impl InstallError {
             Self::Folder { .. } => "set OSTLER_HOME to a folder that you can write to",
             Self::NoNative { .. } => "install the agent in its own way, and put it on PATH",
             Self::NoNativeInside { .. } => {
-                "npm may be set to leave out optional packages: check `npm config get omit`; or take another version"
+                "once more, should its download have failed; and check that `npm config get omit` is not `optional`"
             }
             Self::DoesNotStart { .. } => {
                 "another version, or install the agent in its own way and put it on PATH"

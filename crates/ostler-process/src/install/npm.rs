@@ -192,7 +192,7 @@ fn failure(package: &'static Package, version: &str, folder: &Path, source: Comp
             InstallError::Offline { source }
         }
         "E404" | "ETARGET" => InstallError::NoSuchVersion { package, version: version.to_owned(), source },
-        "ENOSPC" | "EDQUOT" => InstallError::NoSpace { folder: folder.to_owned(), source },
+        "ENOSPC" | "EDQUOT" => InstallError::NoSpace { folder: folder.to_owned(), source: Some(source) },
         "EACCES" | "EPERM" | "EROFS" => InstallError::Denied { source },
         _ => InstallError::Npm { package, source },
     }
