@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 mod locate;
@@ -114,8 +115,10 @@ impl Document {
     }
 
     fn read_toml<T: DeserializeOwned>(&self) -> Result<T, Mistake> {
-        let parsed = toml::Deserializer::parse(&self.text)
-            .map_err(|error| self.toml_mistake(&error, String::new()))?;
+        let parsed = toml::Deserializer::parse(&self.text).map_err(|error| {
+            let hint = Some("mend it there: the file is not valid TOML".to_owned());
+            Mistake { hint, ..self.toml_mistake(&error, String::new()) }
+        })?;
         serde_path_to_error::deserialize(parsed).map_err(|error| {
             let key = path_text(error.path());
             self.toml_mistake(error.inner(), key)
@@ -144,7 +147,13 @@ impl Document {
             None => &whole,
         };
         let line = (error.line() > 0).then(|| error.line());
-        self.complaint(message, line, key)
+        let mistake = self.complaint(message, line, key);
+        match error.classify() {
+            Category::Data | Category::Io => mistake,
+            Category::Syntax | Category::Eof => {
+                Mistake { hint: Some("mend it there: the file is not valid JSON".to_owned()), ..mistake }
+            }
+        }
     }
 
     fn complaint(&self, message: &str, line: Option<usize>, key: String) -> Mistake {

@@ -15,7 +15,7 @@ struct Ground {
 fn ground(user: &str, project: &str, variables: &[(&str, &str)]) -> Ground {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
-    let home = Home::resolve(Some(root.join("home").as_os_str()), &root).unwrap();
+    let home = Home::resolve(Some(root.join("place").as_os_str()), &root).unwrap();
     home.create().unwrap();
     let cwd = root.join("project/src/deep");
     fs::create_dir_all(&cwd).unwrap();
@@ -73,7 +73,7 @@ fn each_layer_outranks_those_below_it() {
 fn mistakes_say_where_and_what_was_meant() {
     let user = |text: &str| mistake(text, "", &[]);
     let variable = |name: &str, value: &str| mistake("", "", &[(name, value)]);
-    let file = "/home/config.toml";
+    let file = "/place/config.toml";
     let table = [
         (user("[displya]\n"), format!("{file}, line 1: unknown key `displya` | did you mean `display`?")),
         (
@@ -129,7 +129,7 @@ fn a_project_may_choose_programs_only_if_it_is_trusted() {
             format!(
                 "/project/.ostler/config.toml, line {line}, `{key}`: a project may not choose which programs are \
                  started, and this one is not trusted | `ostler config trust /project` if you trust all that is in \
-                 it, or set this in /home/config.toml instead"
+                 it, or set this in /place/config.toml instead"
             )
         );
         let ground = ground("", project, &[]);

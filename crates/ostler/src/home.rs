@@ -90,14 +90,14 @@ mod tests {
 
     #[test]
     fn ostler_home_moves_everything_and_may_be_relative() {
-        let home = Home::resolve(Some(OsStr::new("there")), Path::new("/work")).unwrap();
-        assert_eq!(home.root(), Path::new("/work/there"));
-        assert_eq!(home.user_config(), Path::new("/work/there/config.toml"));
+        let home = Home::resolve(Some(OsStr::new("there")), Path::new("/place")).unwrap();
+        assert_eq!(home.root(), Path::new("/place/there"));
+        assert_eq!(home.user_config(), Path::new("/place/there/config.toml"));
     }
 
     #[test]
     fn an_empty_ostler_home_is_none() {
-        let home = Home::resolve(Some(OsStr::new("")), Path::new("/work")).unwrap();
-        assert!(home.root().ends_with("ostler") && home.root() != Path::new("/work"));
+        let home = Home::resolve(Some(OsStr::new("")), Path::new("/place")).unwrap();
+        assert!(home.root().ends_with("ostler") && home.root() != Path::new("/place"));
     }
 }

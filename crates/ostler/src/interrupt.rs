@@ -44,19 +44,15 @@ pub(crate) async fn unless_interrupted<T>(
     }
 }
 
-/// Waits for a signal that asks to end.
-pub(crate) async fn interrupted() -> io::Result<Interrupted> {
-    Ok(Signals::listen()?.next().await)
-}
-
-struct Signals {
+/// The signals that ask to end, caught from `listen` on.
+pub(crate) struct Signals {
     ctrl_c: Signal,
     term: Signal,
     hangup: Signal,
 }
 
 impl Signals {
-    fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             ctrl_c: signal(SignalKind::interrupt())?,
             term: signal(SignalKind::terminate())?,
@@ -64,7 +60,8 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Interrupted {
+    /// Waits for one. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Interrupted {
         tokio::select! {
             _ = self.ctrl_c.recv() => Interrupted::CtrlC,
             _ = self.term.recv() => Interrupted::Term,

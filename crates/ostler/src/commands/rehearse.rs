@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::display;
 use crate::failure::Failure;
-use crate::interrupt::interrupted;
+use crate::interrupt::Signals;
 use crate::surroundings::Surroundings;
 use directions::Directions;
 
@@ -130,6 +130,8 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     if !server.address().ip().is_loopback() {
         display::tell("note: other machines can reach this address; anyone can use the scripted model");
     }
+    // Caught before the private homes are made, so that no signal leaves them behind.
+    let mut signals = Signals::listen().map_err(Failure::Runtime)?;
     let directions = Directions::write(&server.url(), &settings, here)?;
     if args.json {
         display::json_line(&told::listening(&server.url(), &script, &directions))?;
@@ -141,8 +143,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     tokio::pin!(serving);
     tokio::select! {
         () = serving.as_mut() => {}
-        by = interrupted() => {
-            by.map_err(Failure::Runtime)?;
+        _ = signals.next() => {
             stop.cancel();
             serving.await;
         }

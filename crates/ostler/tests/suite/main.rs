@@ -14,3 +14,4 @@ mod ground;
 mod help;
 mod house;
 mod install;
+mod rehearse;
