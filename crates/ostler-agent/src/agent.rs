@@ -37,8 +37,17 @@ pub struct Stage {
 pub struct Setup {
     /// Variables to set, besides the few that every program needs (`PATH`, `LANG`, `TERM`).
     pub env: Vec<(String, String)>,
+    /// Folders that must exist before the agent starts, all below the stage's home.
+    pub folders: Vec<PathBuf>,
     /// Files that must exist before the agent starts, all below the stage's home.
     pub files: Vec<PrivateFile>,
+}
+
+impl Stage {
+    /// Where the agent's temporary files go, instead of among everybody's.
+    pub fn temporary(&self) -> PathBuf {
+        self.home.join("tmp")
+    }
 }
 
 /// A settings file that Ostler writes for one rehearsal. Readable by its owner only.

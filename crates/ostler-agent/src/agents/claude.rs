@@ -90,6 +90,7 @@ fn rehearsed(stage: &Stage) -> Setup {
     Setup {
         env: pairs([
             ("HOME", stage.home.display().to_string()),
+            ("TMPDIR", stage.temporary().display().to_string()),
             ("CLAUDE_CONFIG_DIR", settings.display().to_string()),
             ("ANTHROPIC_BASE_URL", stage.url.clone()),
             ("ANTHROPIC_API_KEY", DUMMY_KEY.to_owned()),
@@ -99,6 +100,7 @@ fn rehearsed(stage: &Stage) -> Setup {
             // Claude Code refuses to skip permissions as root unless it is told that the machine is a sandbox.
             ("IS_SANDBOX", "1".to_owned()),
         ]),
+        folders: vec![stage.temporary()],
         files: Vec::new(),
     }
 }

@@ -70,9 +70,11 @@ impl Agent for Codex {
         Setup {
             env: pairs([
                 ("HOME", stage.home.display().to_string()),
+                ("TMPDIR", stage.temporary().display().to_string()),
                 ("CODEX_HOME", home.display().to_string()),
                 ("OSTLER_REHEARSAL_KEY", DUMMY_KEY.to_owned()),
             ]),
+            folders: vec![stage.temporary()],
             files: vec![PrivateFile { path: home.join("config.toml"), content: provider(&stage.url) }],
         }
     }

@@ -47,13 +47,17 @@ impl Agent for OpenCode {
         Setup {
             env: pairs([
                 ("HOME", stage.home.display().to_string()),
+                ("TMPDIR", stage.temporary().display().to_string()),
                 ("OPENCODE_CONFIG", config.display().to_string()),
                 ("OPENCODE_DISABLE_MODELS_FETCH", one()),
                 ("OPENCODE_DISABLE_AUTOUPDATE", one()),
                 ("OPENCODE_PURE", one()),
                 ("OPENCODE_DISABLE_DEFAULT_PLUGINS", one()),
                 ("OPENCODE_DISABLE_LSP_DOWNLOAD", one()),
+                // At every start it fetches a plugin package in the background; told to be offline, it tries nothing.
+                ("npm_config_offline", "true".to_owned()),
             ]),
+            folders: vec![stage.temporary()],
             files: vec![PrivateFile { path: config, content: provider(&stage.url) }],
         }
     }

@@ -19,10 +19,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::player::Player;
-use crate::sweep::{MARK, sweep};
+use crate::sweep::{MARK, gone, sweep};
 
 /// The slowest play here takes under a minute alone; twice that and more under load.
 const DEADLINE: Duration = Duration::from_secs(240);
+
+/// A process that was killed, or whose parent just ended, needs a moment to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) struct Stage {
     player: Player,
@@ -98,7 +101,10 @@ impl Stage {
         let task = Task { prompt, workspace: &workspace, resume };
         let launch = self.player.launch(&task);
         let place = Place { url: self.url.clone(), home: self.folder.path().join("home") };
-        let Setup { env, files } = self.player.agent().rehearsed(&place);
+        let Setup { env, folders, files } = self.player.agent().rehearsed(&place);
+        for folder in folders {
+            std::fs::create_dir_all(folder).unwrap();
+        }
         for file in files {
             std::fs::create_dir_all(file.path.parent().unwrap()).unwrap();
             std::fs::write(&file.path, file.content).unwrap();
@@ -169,7 +175,7 @@ impl Stage {
     pub(crate) async fn strike(mut self) {
         self.stop.cancel();
         tokio::time::timeout(DEADLINE, self.serving.join_next()).await.unwrap().unwrap().unwrap();
-        assert_eq!(sweep(&self.mark()), 0, "{:?} left processes behind", self.player);
+        assert!(gone(&self.mark(), GONE_WITHIN), "{:?} left processes behind", self.player);
     }
 }
 

@@ -1,8 +1,8 @@
 //! What to set for each agent, and the private homes that this refers to.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::{Agent, Engine, PrivateFile, Stage};
@@ -40,13 +40,19 @@ impl Directions {
             let path = path.to_owned();
             move |source: io::Error| RehearseError::Stage { path, source }
         };
-        let homes = tempfile::Builder::new().prefix("ostler-rehearsal-").tempdir().map_err(failed(&temp))?;
+        let homes = tempfile::Builder::new()
+            .prefix("ostler-rehearsal-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()
+            .map_err(failed(&temp))?;
         let mut agents = Vec::new();
         // An agent's terminal program asks questions at its first start; by hand it is no way to begin.
         for agent in AGENTS.iter().copied().filter(|agent| agent.engine() == Engine::Stream) {
             let stage = Stage { url: url.to_owned(), home: homes.path().join(agent.package().slot) };
             let setup = agent.rehearsed(&stage);
-            create_private(&stage.home).map_err(failed(&stage.home))?;
+            for folder in std::iter::once(&stage.home).chain(&setup.folders) {
+                create_private(folder).map_err(failed(folder))?;
+            }
             for file in &setup.files {
                 write_private(file).map_err(failed(&file.path))?;
             }
