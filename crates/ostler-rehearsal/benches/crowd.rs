@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -40,7 +41,7 @@ fn main() {
         bad_requests(&server).await;
         println!("memory of the server after all: {} MB", server.status("VmRSS") / 1024);
         println!("memory of the server at its peak: {} MB", server.status("VmHWM") / 1024);
-        server.child.kill().unwrap();
+        kill_process(Pid::from_child(&server.child), Signal::TERM).unwrap();
         server.child.wait().unwrap();
     });
 }

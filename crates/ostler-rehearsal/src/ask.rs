@@ -3,9 +3,7 @@
 //! Each wire format is read into `Line`s; what was asked, how far the conversation has come and what it is for is
 //! told from those, so that a script plays alike for every agent and goes on after a restart or a resume.
 
-use regex_lite::Regex;
-
-use crate::side::{Bookmark, Side};
+use crate::side::{Asker, Bookmark, Side};
 
 /// A provider's wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,10 +93,10 @@ pub(crate) struct Heard {
 
 impl Heard {
     /// Tells what is asked.
-    pub(crate) fn ask(mut self) -> Ask {
+    pub(crate) fn ask(mut self, asker: Asker) -> Ask {
         let workspace = workspace(&self.lines);
         // A sub-agent, too, has its conversation summarised when it grows long.
-        let side = Side::told(&self.lines, &self.offered).or(self.side);
+        let side = Side::told(asker, &self.lines, &self.offered).or(self.side);
         if side == Some(Side::Summary) {
             // The request itself is not part of the conversation that it wants summarised.
             let asked = self.lines.iter().rposition(Side::asks_for_summary).unwrap_or(self.lines.len());
@@ -133,7 +131,7 @@ impl Heard {
             delivery: self.delivery,
             prompt,
             prompts: self.lines.iter().filter(|line| matches!(line, Line::User(_))).count(),
-            rounds: rounds + bookmark.as_ref().map_or(0, |mark| mark.round),
+            rounds: rounds.saturating_add(bookmark.as_ref().map_or(0, |mark| mark.round)),
             results: results.unwrap_or_default(),
             workspace,
             session: self.session,
@@ -169,14 +167,21 @@ pub(crate) fn is_mcp(offered: &str, name: &str) -> bool {
 /// Agents tell the model where they work: Claude Code and OpenCode in a line of the system prompt, Codex in tags.
 /// The last one counts, since a session may move.
 fn workspace(lines: &[Line]) -> Option<String> {
-    let pattern = Regex::new(r"<cwd>([^<\n]+)</cwd>|[Ww]orking directory: (/[^\n]+)").ok()?;
-    let mut found = None;
-    for line in lines {
-        if let Line::Setting(text) = line {
-            for place in pattern.captures_iter(text) {
-                found = place.get(1).or_else(|| place.get(2)).map(|path| path.as_str().trim().to_owned());
-            }
-        }
-    }
-    found
+    let texts = lines.iter().rev().filter_map(|line| match line {
+        Line::Setting(text) => Some(text.as_str()),
+        Line::User(_) | Line::Model(_) | Line::Calls | Line::Results(_) => None,
+    });
+    texts
+        .map(|text| between(text, "<cwd>", '<').or_else(|| between(text, "orking directory: /", '\n')))
+        .find_map(|found| {
+            let path = found?.trim();
+            (!path.is_empty())
+                .then(|| if path.starts_with('/') { path.to_owned() } else { format!("/{path}") })
+        })
+}
+
+/// What follows the last `start` in a text, up to `end`.
+fn between<'a>(text: &'a str, start: &str, end: char) -> Option<&'a str> {
+    let after = &text[text.rfind(start)? + start.len()..];
+    after.split(end).next()
 }

@@ -1,17 +1,16 @@
 //! Decides what is played: which step of which conversation answers a request, and what that comes to for the agent
 //! that asks. Pure, but for the count of faults that are to happen a few times only.
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::ask::Ask;
 use crate::roles::{self, Call, CallInput};
-use crate::script::{Aside, HttpFault, Input};
 use crate::script::{
-    Content, Conversation, Cue, Expect, Fault, Gap, Item, Limit, Play, Role, Scene, Step, StopReason, Usage,
-    Where,
+    Aside, Content, Conversation, Cue, Expect, Fault, Gap, HttpFault, Input, Item, LONGEST_TEXT, Limit, Play,
+    Role, Scene, Step, StopReason, Usage, Where,
 };
 use crate::side::{Bookmark, Side};
 
@@ -138,7 +137,7 @@ impl Director {
         Err(format!(
             "script `{name}`, {}: it has {total} rounds and all were played, but the agent came back for round {}. Came: {}",
             conversation.name,
-            ask.rounds + 1,
+            ask.rounds.saturating_add(1),
             came(ask)
         ))
     }
@@ -160,6 +159,9 @@ impl Director {
             round: cue.round,
         };
         let mut answer = Answer { beats: Vec::new(), ..Answer::plain(String::new()) };
+        if step.calls_tools() {
+            answer.stop = StopReason::ToolUse;
+        }
         for (index, item) in step.reply.iter().enumerate() {
             match item {
                 Item::Content(content) => answer.beats.push(said(content, &scene)?),
@@ -179,9 +181,6 @@ impl Director {
                 Item::Usage(usage) => answer.usage = Some(*usage),
             }
         }
-        if answer.stop == StopReason::EndTurn && step.calls_tools() {
-            answer.stop = StopReason::ToolUse;
-        }
         Ok(answer)
     }
 
@@ -191,10 +190,16 @@ impl Director {
             Limit::Times(times) => {
                 // A poisoned lock holds counts only: any of them is a valid count.
                 let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-                faults.happen((ask.session.clone(), ask.prompt.clone(), cue, item), times)
+                faults.happen(fault_key(ask, cue, item), times)
             }
         }
     }
+}
+
+fn fault_key(ask: &Ask, cue: Cue, item: usize) -> FaultKey {
+    let mut hasher = DefaultHasher::new();
+    (&ask.session, &ask.prompt, cue, item).hash(&mut hasher);
+    hasher.finish()
 }
 
 #[derive(PartialEq, Eq)]
@@ -230,7 +235,8 @@ impl Answer {
     }
 }
 
-type FaultKey = (Option<String>, String, Cue, usize);
+/// A fault of an agent's conversation, as a hash: prompts can be long.
+type FaultKey = u64;
 
 /// How often each fault happened, per conversation of an agent and step of the play.
 #[derive(Debug, Default)]
@@ -247,7 +253,7 @@ impl Faults {
             {
                 self.counts.remove(&oldest);
             }
-            self.order.push_back(key.clone());
+            self.order.push_back(key);
         }
         let count = self.counts.entry(key).or_insert(0);
         if *count >= times {
@@ -332,6 +338,9 @@ pub(crate) fn excerpt(text: &str) -> String {
 
 fn said(content: &Content, scene: &Scene) -> Result<Beat, String> {
     let text = scene.fill(&content.text).map_err(gap)?;
+    if text.len().saturating_mul(content.repeat) > LONGEST_TEXT {
+        return Err(format!("filled in, the text is longer than {} MiB", LONGEST_TEXT / 1024 / 1024));
+    }
     let speech = Speech { text, chunk: content.chunk, gap: content.gap, repeat: content.repeat };
     Ok(match content.aside {
         Aside::No => Beat::Text(speech),

@@ -4,6 +4,7 @@
 //! `play`. A script that was loaded has no step that can never match.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
 
 use ostler_agent::document::{Document, Format, Mistake};
@@ -18,8 +19,8 @@ mod template;
 
 pub use builtin::{BUILTIN, Builtin};
 pub use play::{
-    Aside, Content, Conversation, Cue, Fault, HttpFault, Input, Item, Limit, Play, Role, Step, StopReason,
-    Usage, Where,
+    Aside, Content, Conversation, Cue, Fault, HttpFault, Input, Item, LONGEST_TEXT, Limit, Play, Role, Step,
+    StopReason, Usage, Where,
 };
 pub use template::{Gap, Scene};
 
@@ -84,8 +85,7 @@ pub fn load(name: &str) -> Result<Play, ScriptError> {
             Err(ScriptError::TooLong { path: name.to_owned() })
         }
         Ok(_) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|source| ScriptError::Read { path: name.to_owned(), source })?;
+            let text = read_bounded(path, name)?;
             let format = match path.extension() {
                 Some(ending) if ending.eq_ignore_ascii_case("json") => Format::Json,
                 _ => Format::Toml,
@@ -99,6 +99,18 @@ pub fn load(name: &str) -> Result<Play, ScriptError> {
         }
         Err(source) => Err(ScriptError::Read { path: name.to_owned(), source }),
     }
+}
+
+/// A pipe or a device does not tell its length beforehand.
+fn read_bounded(path: &Path, name: &str) -> Result<String, ScriptError> {
+    let failed = |source| ScriptError::Read { path: name.to_owned(), source };
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(LONGEST_SCRIPT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > LONGEST_SCRIPT_BYTES {
+        return Err(ScriptError::TooLong { path: name.to_owned() });
+    }
+    Ok(text)
 }
 
 /// Reads and checks a script. `name` is what messages call it.

@@ -84,6 +84,30 @@ fn a_bad_script_says_where_what_and_what_was_meant() {
             "play.toml, line 4, `conversation[0].step[0].repeat`: the repetition can never match: the step calls no tool, so the turn ends there | call a tool in this step, or leave `repeat` out",
         ),
         (
+            "reply = [{ text = \"hello\", repeat = 4000000000 }]",
+            "play.toml, line 4, `conversation[0].step[0].reply[0].repeat`: more than 64 MiB of text | say less",
+        ),
+        (
+            "reply = [{ tool_by_role = \"mcp:x\", arguments = { a = \"{{promt}}\" } }]",
+            "play.toml, line 4, `conversation[0].step[0].reply[0].arguments.a`: unknown template `{{promt}}` | did you mean `{{prompt}}`?",
+        ),
+        (
+            "reply = [{ http = 500, headers = { Content-Length = \"5\" } }]",
+            "play.toml, line 4, `conversation[0].step[0].reply[0].headers.Content-Length`: this header belongs to the server | leave it out",
+        ),
+        (
+            "reply = [{ tool = \"\" }]",
+            "play.toml, line 4, `conversation[0].step[0].reply[0].tool`: a tool has a name | write the tool's name",
+        ),
+        (
+            "expect = { contains = \"a\" }\nreply = [{ text = \"a\" }]\n[[conversation]]\n[[conversation.step]]\nexpect = { contains = \"abc\" }\nreply = [{ text = \"b\" }]",
+            "play.toml, line 6, `conversation[1]`: this conversation can never match: `conversation 1` takes every prompt it would take | give its first step an `expect` that tells them apart, or put the general one last",
+        ),
+        (
+            "when = { offered = \"x\" }\nreply = [{ text = \"a\" }]\n[[conversation.step]]\nwhen = { offered = \"x\" }\nreply = [{ text = \"b\" }]",
+            "play.toml, line 6, `conversation[0].step[1]`: this step can never match: the one before it calls no tool, so the turn ends there | call a tool in the step before, or put this step into a conversation of its own",
+        ),
+        (
             "reply = []",
             "play.toml, line 3, `conversation[0].step[0]`: there is no reply | say something: reply = [{ text = \"…\" }]",
         ),

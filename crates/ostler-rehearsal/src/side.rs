@@ -31,7 +31,27 @@ const SUMMARY_WORDS: [&str; 2] =
     ["Your task is to create a detailed summary of", "CONTEXT CHECKPOINT COMPACTION"];
 
 /// What Claude Code asks to see whether its quota is used up.
-const PROBE_WORDS: [&str; 2] = ["quota", "test"];
+const PROBE_WORDS: [&str; 1] = ["quota"];
+
+/// How the real agents introduce themselves in the header `user-agent`. Others may use the same words as they do, and
+/// mean them.
+const AGENTS: [&str; 3] = ["claude-cli/", "codex", "opencode/"];
+
+/// Who sends a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// A coding agent that we know.
+    Agent,
+    /// Any other client.
+    Anyone,
+}
+
+impl Asker {
+    /// Told by the header `user-agent`.
+    pub(crate) fn of(user_agent: &str) -> Self {
+        if AGENTS.iter().any(|agent| user_agent.starts_with(agent)) { Self::Agent } else { Self::Anyone }
+    }
+}
 
 impl Side {
     /// The word for it in logs.
@@ -55,8 +75,11 @@ impl Side {
         }
     }
 
-    /// Recognises a side request by its words.
-    pub(crate) fn told(lines: &[Line], offered: &[String]) -> Option<Self> {
+    /// Recognises a real agent's side request by its words.
+    pub(crate) fn told(asker: Asker, lines: &[Line], offered: &[String]) -> Option<Self> {
+        if asker == Asker::Anyone {
+            return None;
+        }
         // Claude Code asks beside the last tool results; then the text is not taken for a person's.
         if lines.last().is_some_and(Self::asks_for_summary) {
             return Some(Self::Summary);

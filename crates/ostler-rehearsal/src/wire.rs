@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::ask::{Ask, Wire};
+use crate::ask::{Ask, Delivery, Wire};
 use crate::roles::Call;
 use crate::script::{StopReason, Usage};
+use crate::side::Asker;
 
 mod anthropic;
 mod chat;
@@ -24,7 +25,11 @@ pub(crate) fn read(wire: Wire, headers: &Headers, body: &Value) -> Result<Ask, S
         Wire::Responses => responses::read(headers, body)?,
         Wire::Chat => chat::read(headers, body)?,
     };
-    Ok(heard.ask())
+    if heard.lines.is_empty() {
+        return Err("the conversation is empty".to_owned());
+    }
+    let asker = Asker::of(headers.get("user-agent").map(String::as_str).unwrap_or_default());
+    Ok(heard.ask(asker))
 }
 
 /// Writes an answer as server-sent events, piece by piece. Blocks are opened and closed as the pieces need.
@@ -100,6 +105,24 @@ fn event(name: &str, data: &Value) -> String {
 
 fn text_of(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
+}
+
+/// Whether the answer is to be streamed.
+fn delivery_of(body: &Value) -> Result<Delivery, String> {
+    match &body["stream"] {
+        Value::Bool(true) => Ok(Delivery::Stream),
+        Value::Bool(false) | Value::Null => Ok(Delivery::Whole),
+        _ => Err("`stream` is neither true nor false".to_owned()),
+    }
+}
+
+/// The messages of a conversation: at least one.
+fn messages_of(body: &Value) -> Result<&[Value], String> {
+    match body["messages"].as_array() {
+        Some(messages) if messages.is_empty() => Err("`messages` is empty".to_owned()),
+        Some(messages) => Ok(messages),
+        None => Err("`messages` is missing or not a list".to_owned()),
+    }
 }
 
 fn model_of(body: &Value) -> Result<String, String> {

@@ -117,7 +117,25 @@ fn what_is_wrong_with_a_request_is_said() {
     let table = [
         (Wire::Anthropic, json!([]), "the body is not a JSON object"),
         (Wire::Anthropic, json!({"model": "m"}), "`messages` is missing or not a list"),
-        (Wire::Anthropic, json!({"messages": []}), "`model` is missing"),
+        (Wire::Anthropic, json!({"messages": [{"role": "user", "content": "x"}]}), "`model` is missing"),
+        (Wire::Anthropic, json!({"model": "m", "messages": []}), "`messages` is empty"),
+        (
+            Wire::Anthropic,
+            json!({"model": "m", "stream": "yes", "messages": [{"role": "user", "content": "x"}]}),
+            "`stream` is neither true nor false",
+        ),
+        (
+            Wire::Chat,
+            json!({"model": "m", "n": 3, "messages": [{"role": "user", "content": "x"}]}),
+            "`n` is not 1: a script has one answer",
+        ),
+        (Wire::Responses, json!({"model": "m", "input": []}), "`input` is empty"),
+        (Wire::Responses, json!({"model": "m", "input": [null]}), "an item of `input` is not an object"),
+        (
+            Wire::Responses,
+            json!({"model": "m", "input": "x", "previous_response_id": "r"}),
+            "`previous_response_id` is not kept here: send the whole input",
+        ),
         (
             Wire::Anthropic,
             json!({"model": "m", "messages": [{"role": "user"}]}),
@@ -130,6 +148,34 @@ fn what_is_wrong_with_a_request_is_said() {
     for (wire, body, want) in table {
         assert_eq!(read(wire, &Headers::new(), &body).unwrap_err(), want, "{body}");
     }
+}
+
+#[test]
+fn only_a_real_agent_makes_side_requests() {
+    let prompts =
+        ["quota", "You are a title generator", "Your task is to create a detailed summary of README.md"];
+    for prompt in prompts {
+        let body = json!({"model": "m", "messages": [{"role": "user", "content": prompt}]});
+        for (agent, is_side) in [("curl/8", false), ("claude-cli/2.1.197 (external, cli)", true)] {
+            let headers = Headers::from([("user-agent".to_owned(), agent.to_owned())]);
+            assert_eq!(
+                read(Wire::Anthropic, &headers, &body).unwrap().side.is_some(),
+                is_side,
+                "{prompt} {agent}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_bookmark_of_any_size_is_harmless() {
+    let prompt = format!("[rehearsal-bookmark [0,{},\"x\"] end-of-bookmark]", usize::MAX);
+    let messages = json!([
+        {"role": "user", "content": prompt},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]},
+    ]);
+    let ask = read(Wire::Chat, &Headers::new(), &json!({"model": "m", "messages": messages})).unwrap();
+    assert_eq!(ask.rounds, usize::MAX);
 }
 
 /// The text of every event, put together again: what a client would show.

@@ -1,12 +1,13 @@
 //! The rules of a script that its types cannot express. What passes has no step that can never match.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ostler_agent::document::{Document, Mistake, Segment, nearest};
 use regex_lite::Regex;
 
 use super::play::{
-    Aside, Content, Conversation, Fault, HttpFault, Input, Item, Limit, Play, Role, Step, Where,
+    Aside, Content, Conversation, Fault, HttpFault, Input, Item, LONGEST_TEXT, Limit, Play, Role, Step, Where,
 };
 use super::{Expect, Written, WrittenConversation, WrittenItem, WrittenStep, template};
 
@@ -16,7 +17,11 @@ const USUAL_CHUNK: u32 = 24;
 /// Rounds that one step may be repeated: far above what any agent does in a night.
 const MOST_REPEATS: u32 = 100_000;
 
+/// Headers that frame the answer itself: a script that sets them breaks it in ways it does not mean.
+const FRAMING: [&str; 4] = ["content-length", "transfer-encoding", "connection", "content-type"];
+
 type Path = Vec<Segment>;
+type Arguments = BTreeMap<String, serde_json::Value>;
 
 pub(super) fn checked(document: &Document, written: Written) -> Result<Play, Mistake> {
     let checker = Checker { document };
@@ -63,7 +68,7 @@ impl Checker<'_> {
             let path = below(path, [key("step"), Segment::Index(number)]);
             if let Some(last) = steps.last()
                 && !last.calls_tools()
-                && last.when.is_none()
+                && (last.when.is_none() || last.when == step.when)
             {
                 let problem =
                     "this step can never match: the one before it calls no tool, so the turn ends there";
@@ -181,12 +186,23 @@ impl Checker<'_> {
         self.template(path, name, &text)?;
         let chunk = self.positive(path, "chunk", written.chunk.unwrap_or(USUAL_CHUNK))?;
         let repeat = self.positive(path, "repeat", written.repeat.unwrap_or(1))?;
+        if text.len().saturating_mul(repeat as usize) > LONGEST_TEXT {
+            let problem = format!("more than {} MiB of text", LONGEST_TEXT / 1024 / 1024);
+            return Err(self.wrong(&below(path, [key("repeat")]), problem, "say less"));
+        }
         let gap = self.duration(path, "gap", written.gap.as_deref())?.unwrap_or(Duration::ZERO);
         Ok(Content { aside, text, chunk: chunk as usize, gap, repeat: repeat as usize })
     }
 
     fn tool(&self, path: &Path, written: WrittenItem) -> Result<Item, Mistake> {
         let name = written.tool.unwrap_or_default();
+        if name.is_empty() {
+            return Err(self.wrong(
+                &below(path, [key("tool")]),
+                "a tool has a name",
+                "write the tool's name",
+            ));
+        }
         let input = match (written.arguments, written.input) {
             (Some(_), Some(_)) => {
                 let hint = "give named arguments, or free text";
@@ -196,13 +212,7 @@ impl Checker<'_> {
                 self.template(path, "input", &text)?;
                 Input::Text(text)
             }
-            (arguments, None) => {
-                let arguments = arguments.unwrap_or_default();
-                for (name, value) in &arguments {
-                    self.templates_within(&below(path, [key("arguments"), key(name)]), value)?;
-                }
-                Input::Arguments(arguments)
-            }
+            (arguments, None) => Input::Arguments(self.arguments(path, arguments)?),
         };
         Ok(Item::Tool { name, input })
     }
@@ -230,9 +240,17 @@ impl Checker<'_> {
                     Some((server, tool)) => (Some(server.to_owned()), tool.to_owned()),
                     None => (None, name.to_owned()),
                 };
-                Ok(Role::Mcp { server, tool, arguments: written.arguments.unwrap_or_default() })
+                Ok(Role::Mcp { server, tool, arguments: self.arguments(path, written.arguments)? })
             }
         }
+    }
+
+    fn arguments(&self, path: &Path, given: Option<Arguments>) -> Result<Arguments, Mistake> {
+        let arguments = given.unwrap_or_default();
+        for (name, value) in &arguments {
+            self.templates_within(&below(path, [key("arguments"), key(name)]), value)?;
+        }
+        Ok(arguments)
     }
 
     fn known_role(&self, path: &Path, role: &str) -> Result<(), Mistake> {
@@ -256,6 +274,10 @@ impl Checker<'_> {
         let headers: Vec<_> = written.headers.unwrap_or_default().into_iter().collect();
         for (name, value) in &headers {
             let named = hyper::header::HeaderName::from_bytes(name.as_bytes()).is_ok();
+            if FRAMING.contains(&name.to_ascii_lowercase().as_str()) {
+                let path = below(path, [key("headers"), key(name)]);
+                return Err(self.wrong(&path, "this header belongs to the server", "leave it out"));
+            }
             if !named || hyper::header::HeaderValue::from_str(value).is_err() {
                 let path = below(path, [key("headers"), key(name)]);
                 return Err(self.wrong(&path, "not a valid HTTP header", "use plain ASCII"));
@@ -352,7 +374,7 @@ impl Checker<'_> {
             let own = opening(conversation);
             let shadow = conversations[..index].iter().find(|earlier| {
                 let theirs = opening(earlier);
-                theirs == own || theirs == (None, Expect::default())
+                (theirs.0.is_none() || theirs.0 == own.0) && takes_all_of(&theirs.1, &own.1)
             });
             if let Some(earlier) = shadow {
                 let path = [key("conversation"), Segment::Index(index)];
@@ -367,6 +389,17 @@ impl Checker<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether whatever `narrow` expects is expected by `wide` too, as far as that can be told.
+fn takes_all_of(wide: &Expect, narrow: &Expect) -> bool {
+    let contains = match (&wide.contains, &narrow.contains) {
+        (None, _) => true,
+        (Some(wide), Some(narrow)) => narrow.contains(wide.as_str()),
+        (Some(_), None) => false,
+    };
+    let same = |wide: &Option<String>, narrow: &Option<String>| wide.is_none() || wide == narrow;
+    contains && same(&wide.matches, &narrow.matches) && same(&wide.offered, &narrow.offered)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,10 @@ use serde_json::Value;
 
 use super::{Expect, When};
 
+/// Longest text of one item, all its repetitions together. A script that says more is mistaken; a server that tried
+/// would run out of memory.
+pub const LONGEST_TEXT: usize = 64 * 1024 * 1024;
+
 /// A script, ready to be played.
 #[derive(Debug)]
 pub struct Play {

@@ -12,7 +12,7 @@ use super::body::{Dropped, Reply};
 use super::reading::{self, LONGEST_BODY, Unread};
 use crate::ask::{Ask, Delivery, Wire};
 use crate::director::{Answer, Opening, excerpt};
-use crate::log::{Entry, Played};
+use crate::log::{Entry, Played, RequestLog};
 use crate::performance::{Performance, Whole, tokens, whole};
 use crate::script::HttpFault;
 use crate::side::Side;
@@ -29,14 +29,27 @@ struct Refusal {
 
 /// Answers one request. The error drops the connection, as the script demands.
 pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Answered {
-    let mut entry = shared.log.entry(request.method().as_str(), request.uri().path());
-    let answered = match route(shared, request, &mut entry).await {
+    let entry = shared.log.entry(request.method().as_str(), request.uri().path());
+    let mut noted = Noted { log: &shared.log, entry };
+    let answered = match route(shared, request, &mut noted.entry).await {
         Ok(answered) => answered,
-        Err(refusal) => Ok(refusal.response(&mut entry)),
+        Err(refusal) => Ok(refusal.response(&mut noted.entry)),
     };
-    entry.status = answered.as_ref().map_or(0, |response| response.status().as_u16());
-    shared.log.record(&entry);
+    noted.entry.status = answered.as_ref().map_or(0, |response| response.status().as_u16());
     answered
+}
+
+/// Logs its entry when it goes, so that a request is logged even if its client leaves before the answer: then hyper
+/// drops what is under way.
+struct Noted<'a> {
+    log: &'a RequestLog,
+    entry: Entry,
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        self.log.record(&self.entry);
+    }
 }
 
 async fn route(shared: &Shared, request: Request<Incoming>, entry: &mut Entry) -> Result<Answered, Refusal> {
@@ -53,6 +66,7 @@ async fn route(shared: &Shared, request: Request<Incoming>, entry: &mut Entry) -
         let problem = format!(
             "no such path `{path}`: this is a scripted model with /v1/messages, /v1/responses, /v1/chat/completions and /v1/models"
         );
+        reading::hear_out(request).await;
         return Err(Refusal::new(StatusCode::NOT_FOUND, None, problem));
     };
     entry.wire = wire.map(Wire::name);
@@ -60,6 +74,7 @@ async fn route(shared: &Shared, request: Request<Incoming>, entry: &mut Entry) -
         *request.method() == method || (method == Method::GET && *request.method() == Method::HEAD);
     if !is_allowed {
         let problem = format!("{} is not for `{path}`: use {method}", request.method());
+        reading::hear_out(request).await;
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, wire, problem));
     }
     match wire {
@@ -81,8 +96,11 @@ async fn converse(
     entry: &mut Entry,
 ) -> Result<Answered, Refusal> {
     let headers = text_headers(request.headers());
-    check_headers(wire, &headers)?;
-    let bytes = reading::body(request.into_body()).await.map_err(|unread| Refusal::unread(wire, unread))?;
+    if let Err(refusal) = check_headers(wire, &headers) {
+        reading::hear_out(request).await;
+        return Err(refusal);
+    }
+    let bytes = reading::body(request).await.map_err(|unread| Refusal::unread(wire, unread))?;
     let malformed = |problem: String| Refusal::new(StatusCode::BAD_REQUEST, Some(wire), problem);
     let body: Value = serde_json::from_slice(&bytes)
         .map_err(|error| malformed(format!("the body is not JSON: {error}")))?;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use hyper::body::{Body, Incoming};
+use hyper::Request;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::EXPECT;
 
 /// Longest body that is read. Agents send up to a few megabytes; a long session with images more.
 pub(super) const LONGEST_BODY: usize = 32 * 1024 * 1024;
@@ -24,11 +26,30 @@ pub(super) enum Unread {
     Broken,
 }
 
-pub(super) async fn body(incoming: Incoming) -> Result<Bytes, Unread> {
-    tokio::time::timeout(BODY_WITHIN, within_bounds(incoming)).await.unwrap_or(Err(Unread::TooSlow))
+/// The body, if it is within bounds.
+pub(super) async fn body(request: Request<Incoming>) -> Result<Bytes, Unread> {
+    if is_hopeless(&request) {
+        return Err(Unread::TooLong);
+    }
+    let reading = within_bounds(request.into_body(), LONGEST_BODY);
+    tokio::time::timeout(BODY_WITHIN, reading).await.unwrap_or(Err(Unread::TooSlow))
 }
 
-async fn within_bounds(mut incoming: Incoming) -> Result<Bytes, Unread> {
+/// Throws away the body of a request that is refused for another reason, so that the client gets to read why.
+pub(super) async fn hear_out(request: Request<Incoming>) {
+    if !is_hopeless(&request) {
+        let _ = tokio::time::timeout(BODY_WITHIN, within_bounds(request.into_body(), 0)).await;
+    }
+}
+
+/// Whether there is no use in hearing a request out: it announces more than that, or it waits to be told to send.
+fn is_hopeless(request: &Request<Incoming>) -> bool {
+    let length = request.body().size_hint().lower();
+    let asks_first = request.headers().contains_key(EXPECT);
+    length > HEARD_OUT as u64 || (asks_first && length > LONGEST_BODY as u64)
+}
+
+async fn within_bounds(mut incoming: Incoming, longest: usize) -> Result<Bytes, Unread> {
     let mut kept = BytesMut::new();
     let mut length = 0usize;
     while !incoming.is_end_stream() {
@@ -38,11 +59,11 @@ async fn within_bounds(mut incoming: Incoming) -> Result<Bytes, Unread> {
         if length > HEARD_OUT {
             return Err(Unread::TooLong);
         }
-        if length > LONGEST_BODY {
+        if length > longest {
             kept = BytesMut::new();
         } else {
             kept.extend_from_slice(&data);
         }
     }
-    if length > LONGEST_BODY { Err(Unread::TooLong) } else { Ok(kept.freeze()) }
+    if length > longest { Err(Unread::TooLong) } else { Ok(kept.freeze()) }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Encoder, Headers, Part, event, id, model_of, text_of};
-use crate::ask::{Delivery, Heard, Line, Wire};
+use super::{Encoder, Headers, Part, delivery_of, event, id, messages_of, model_of, text_of};
+use crate::ask::{Heard, Line, Wire};
 use crate::roles::{Call, CallInput};
 use crate::script::{StopReason, Usage};
 use crate::side::Side;
@@ -12,7 +12,7 @@ use crate::side::Side;
 const REMINDER: &str = "<system-reminder>";
 
 pub(super) fn read(headers: &Headers, body: &Value) -> Result<Heard, String> {
-    let messages = body["messages"].as_array().ok_or("`messages` is missing or not a list")?;
+    let messages = messages_of(body)?;
     let mut lines = Vec::new();
     match &body["system"] {
         Value::String(text) => lines.push(Line::Setting(text.clone())),
@@ -28,7 +28,7 @@ pub(super) fn read(headers: &Headers, body: &Value) -> Result<Heard, String> {
     Ok(Heard {
         wire: Wire::Anthropic,
         model: model_of(body)?,
-        delivery: if body["stream"] == true { Delivery::Stream } else { Delivery::Whole },
+        delivery: delivery_of(body)?,
         offered: tools.iter().filter_map(|tool| tool["name"].as_str()).map(str::to_owned).collect(),
         lines,
         session: headers.get("x-claude-code-agent-id").or(headers.get("x-claude-code-session-id")).cloned(),

@@ -2,20 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::{Encoder, Headers, Part, id, model_of, text_of};
-use crate::ask::{Delivery, Heard, Line, Wire};
+use super::{Encoder, Headers, Part, delivery_of, id, messages_of, model_of, text_of};
+use crate::ask::{Heard, Line, Wire};
 use crate::roles::{Call, CallInput};
 use crate::script::{StopReason, Usage};
 use crate::side::Side;
 
 pub(super) fn read(headers: &Headers, body: &Value) -> Result<Heard, String> {
-    let messages = body["messages"].as_array().ok_or("`messages` is missing or not a list")?;
+    let messages = messages_of(body)?;
+    if body["n"].as_u64().is_some_and(|count| count != 1) {
+        return Err("`n` is not 1: a script has one answer".to_owned());
+    }
     let mut lines = Vec::new();
     for message in messages {
         message_lines(message, &mut lines)?;
     }
+    let is_opencode = headers.contains_key("x-session-id");
     let side = match lines.last() {
-        Some(Line::User(text)) if text.starts_with(TOLD_AGAIN) => {
+        Some(Line::User(text)) if is_opencode && text.starts_with(TOLD_AGAIN) => {
             lines = told_again(text);
             Some(Side::Summary)
         }
@@ -25,7 +29,7 @@ pub(super) fn read(headers: &Headers, body: &Value) -> Result<Heard, String> {
     Ok(Heard {
         wire: Wire::Chat,
         model: model_of(body)?,
-        delivery: if body["stream"] == true { Delivery::Stream } else { Delivery::Whole },
+        delivery: delivery_of(body)?,
         offered: tools
             .iter()
             .filter_map(|tool| tool["function"]["name"].as_str())
@@ -100,7 +104,7 @@ fn usage_json(usage: Usage) -> Value {
     json!({
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
-        "total_tokens": usage.input + usage.output,
+        "total_tokens": usage.input.saturating_add(usage.output),
         "prompt_tokens_details": {"cached_tokens": usage.cached},
     })
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Encoder, Headers, Part, id, model_of, text_of};
-use crate::ask::{Delivery, Heard, Line, Wire};
+use super::{Encoder, Headers, Part, delivery_of, id, model_of, text_of};
+use crate::ask::{Heard, Line, Wire};
 use crate::roles::{Call, CallInput};
 use crate::script::{StopReason, Usage};
 use crate::side::Side;
@@ -19,6 +19,9 @@ const OWN_WORDS: [&str; 6] = [
 ];
 
 pub(super) fn read(headers: &Headers, body: &Value) -> Result<Heard, String> {
+    if !body["previous_response_id"].is_null() {
+        return Err("`previous_response_id` is not kept here: send the whole input".to_owned());
+    }
     let mut lines = Vec::new();
     if let Some(text) = body["instructions"].as_str() {
         lines.push(Line::Setting(text.to_owned()));
@@ -27,8 +30,12 @@ pub(super) fn read(headers: &Headers, body: &Value) -> Result<Heard, String> {
     tool_names(&body["tools"], &mut offered);
     match &body["input"] {
         Value::String(text) => lines.push(Line::User(text.clone())),
+        Value::Array(items) if items.is_empty() => return Err("`input` is empty".to_owned()),
         Value::Array(items) => {
             for item in items {
+                if !item.is_object() {
+                    return Err("an item of `input` is not an object".to_owned());
+                }
                 tool_names(&item["tools"], &mut offered);
                 item_lines(item, &mut lines);
             }
@@ -40,7 +47,7 @@ pub(super) fn read(headers: &Headers, body: &Value) -> Result<Heard, String> {
     Ok(Heard {
         wire: Wire::Responses,
         model: model_of(body)?,
-        delivery: if body["stream"] == true { Delivery::Stream } else { Delivery::Whole },
+        delivery: delivery_of(body)?,
         offered,
         lines,
         session,
@@ -112,7 +119,7 @@ fn usage_json(usage: Usage) -> Value {
         "input_tokens_details": {"cached_tokens": usage.cached},
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": usage.input + usage.output,
+        "total_tokens": usage.input.saturating_add(usage.output),
     })
 }
 

@@ -259,6 +259,36 @@ async fn a_body_that_is_too_long_is_heard_out_and_refused() {
 }
 
 #[tokio::test]
+async fn a_long_body_of_the_wrong_kind_is_heard_out_too() {
+    let running = Running::play(HELLO).await;
+    let long = vec![b'x'; 20 * 1024 * 1024];
+    for (path, status) in [("/v1/messages", 415), ("/v1/nothing", 404)] {
+        let request = running.client.post(running.url(path)).header("content-type", "text/plain");
+        assert_eq!(request.body(long.clone()).send().await.unwrap().status().as_u16(), status);
+    }
+    let head = "POST /v1/messages HTTP/1.1\r\ncontent-type: application/json\r\n";
+    let announced = format!("{head}content-length: 300000000000\r\nconnection: close\r\n\r\n");
+    assert!(raw(running.address, announced.as_bytes()).await.starts_with("HTTP/1.1 413"));
+    running.ends_well().await;
+}
+
+#[tokio::test]
+async fn a_request_is_logged_even_if_its_client_leaves_before_the_answer() {
+    let script = "[[conversation]]\n[[conversation.step]]\nreply = [{ stall = \"before_headers\" }]";
+    let running = Running::play(script).await;
+    let left = running.client.post(running.url("/v1/messages")).timeout(Duration::from_millis(200));
+    assert!(left.json(&message("hi", None)).send().await.is_err());
+    let logged = async {
+        while running.entries.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, logged).await.unwrap();
+    assert!(matches!(running.played()[..], [Played::Step { .. }]), "{:?}", running.played());
+    running.ends_well().await;
+}
+
+#[tokio::test]
 async fn half_closed_and_broken_connections_are_forgotten() {
     let running = Running::play(HELLO).await;
     for _ in 0..50 {

@@ -170,13 +170,15 @@ fn failures_are_errors_of_the_request() -> Result<()> {
         (r#"{ result = "api_error", message = "no model" }"#, "no model"),
     ];
     for (items, words) in table {
-        let (mut live, session, _) = connect(&Stand::doing(items)?)?;
+        let stand = Stand::doing(items)?;
+        let (mut live, session, _) = connect(&stand)?;
         live.send(&prompt(&session, "go"))?;
         let seen = live.records_until(is_answer)?;
         GRAMMAR.compare(&real()?, &seen)?;
         assert_eq!(seen.last().map(|last| last["error"]["message"].clone()), Some(json!(words)), "{items}");
     }
-    let (mut live, session, _) = connect(&Stand::doing(r#"{ result = "max_turns" }"#)?)?;
+    let stand = Stand::doing(r#"{ result = "max_turns" }"#)?;
+    let (mut live, session, _) = connect(&stand)?;
     live.send(&prompt(&session, "go"))?;
     let seen = live.records_until(is_answer)?;
     assert_eq!(
