@@ -63,11 +63,12 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     bytes(&line)
 }
 
-/// Prints one JSON object on a line of stdout.
-pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
-    let mut line = serde_json::to_vec(value).map_err(|error| Failure::Output(error.into()))?;
-    line.push(b'\n');
-    bytes(&line)
+/// A text with or without its colours, as stdout wants it; for those who print by themselves.
+pub(crate) fn styled(text: &str) -> String {
+    match AutoStream::choice(&io::stdout()) {
+        ColorChoice::Never => anstream::adapter::strip_str(text).to_string(),
+        ColorChoice::Auto | ColorChoice::Always | ColorChoice::AlwaysAnsi => text.to_owned(),
+    }
 }
 
 /// Tells a person on stderr. Nobody listening is not a failure.

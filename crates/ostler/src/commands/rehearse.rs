@@ -1,20 +1,20 @@
 //! `ostler rehearse`: the scripted model by itself, and what to set for each agent.
 
 mod directions;
+mod teller;
 mod told;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ostler_rehearsal::log::{Entry, Played, RequestLog};
-use ostler_rehearsal::script::{self, Play, ScriptError};
+use ostler_rehearsal::script::{self, ScriptError};
 use ostler_rehearsal::{ListenError, Rehearsal, Server};
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::interrupt::Signals;
 use crate::surroundings::Surroundings;
 use directions::Directions;
+use teller::Teller;
 
 /// What is played when nobody says.
 const DEFAULT_SCRIPT: &str = "hello";
@@ -123,37 +124,68 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let play = script::load(name).map_err(RehearseError::from)?;
     let record = args.log.map(open_log).transpose()?;
     let (script, about) = (play.name.clone(), play.about.clone());
+    let voice = if args.json { Voice::Json } else { Voice::Words };
     let counts = Arc::new(Counts::default());
+    let (teller, printing) = Teller::start();
     let workspace = args.workspace.map(|folder| here.cwd.join(folder).display().to_string());
-    let rehearsal = rehearsal(play, workspace, args.json, record, Arc::clone(&counts));
+    let log = request_log(voice, teller.clone(), record, Arc::clone(&counts));
+    let rehearsal = Rehearsal { workspace, log, ..Rehearsal::of(play) };
     let server = Server::listen(address, rehearsal).await.map_err(RehearseError::from)?;
     if !server.address().ip().is_loopback() {
         display::tell("note: other machines can reach this address; anyone can use the scripted model");
     }
     // Caught before the private homes are made, so that no signal leaves them behind.
     let mut signals = Signals::listen().map_err(Failure::Runtime)?;
-    let directions = Directions::write(&server.url(), &settings, here)?;
-    if args.json {
-        display::json_line(&told::listening(&server.url(), &script, &directions))?;
-    } else {
-        display::text(&told::opening(&server.url(), &script, &about, &directions))?;
-    }
+    let url = reachable(server.address());
+    let directions = Directions::write(&url, &settings, here)?;
+    teller.tell(match voice {
+        Voice::Json => json_line(&told::listening(&url, &script, &directions)),
+        Voice::Words => display::styled(&told::opening(&url, &script, &about, &directions)),
+    });
     let stop = CancellationToken::new();
-    let serving = server.serve(stop.clone());
-    tokio::pin!(serving);
+    let mut serving = Box::pin(server.serve(stop.clone()));
     tokio::select! {
         () = serving.as_mut() => {}
         _ = signals.next() => {
             stop.cancel();
-            serving.await;
+            serving.as_mut().await;
         }
     }
-    if args.json {
-        display::json_line(&counts.ended())?;
-    } else {
-        display::text(&counts.closing())?;
-    }
+    // The server holds the log, and the log a teller.
+    drop(serving);
+    teller.tell(match voice {
+        Voice::Json => json_line(&counts.ended()),
+        Voice::Words => display::styled(&counts.closing()),
+    });
+    drop(teller);
+    printing.finish();
     Ok(ExitCode::SUCCESS)
+}
+
+/// For whom it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    /// Programs.
+    Json,
+    /// People.
+    Words,
+}
+
+/// The address as agents on this machine reach it.
+fn reachable(address: SocketAddr) -> String {
+    let mut reached = address;
+    if address.ip().is_unspecified() {
+        reached.set_ip(if address.is_ipv4() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    format!("http://{reached}")
+}
+
+fn json_line(value: &serde_json::Value) -> String {
+    format!("{value}\n")
 }
 
 fn address(text: &str) -> Result<SocketAddr, RehearseError> {
@@ -166,24 +198,18 @@ fn open_log(path: PathBuf) -> Result<File, RehearseError> {
     opened.map_err(|source| RehearseError::Log { path, source })
 }
 
-fn rehearsal(
-    play: Play,
-    workspace: Option<String>,
-    json: bool,
-    record: Option<File>,
-    counts: Arc<Counts>,
-) -> Rehearsal {
+fn request_log(voice: Voice, teller: Teller, record: Option<File>, counts: Arc<Counts>) -> RequestLog {
     let record = record.map(Mutex::new);
-    let log = RequestLog::new(move |entry| {
+    RequestLog::new(move |entry| {
         counts.count(entry);
         if let Some(file) = &record {
             keep(entry, file);
         }
-        // Somebody who reads no more does not end the rehearsal.
-        let _ =
-            if json { display::json_line(&told::request(entry)) } else { display::text(&told::line(entry)) };
-    });
-    Rehearsal { workspace, log, ..Rehearsal::of(play) }
+        teller.tell(match voice {
+            Voice::Json => json_line(&told::request(entry)),
+            Voice::Words => display::styled(&told::line(entry)),
+        });
+    })
 }
 
 /// One entry, one write: a rehearsal that is killed loses nothing.
@@ -224,6 +250,7 @@ impl Counts {
 
     fn closing(&self) -> String {
         let [requests, unmatched, refused] = self.figures();
-        format!("\nThe rehearsal is over: {requests} requests, {unmatched} unmatched, {refused} refused.\n")
+        let noun = if requests == 1 { "request" } else { "requests" };
+        format!("\nThe rehearsal is over: {requests} {noun}, {unmatched} unmatched, {refused} refused.\n")
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may say that it cannot go on")]
 
 mod behaviours;
+mod by_hand;
 mod player;
 mod scripts;
 mod stage;

@@ -87,12 +87,26 @@ fn it_tells_programs_where_it_listens_what_to_set_and_what_came() {
 }
 
 #[test]
+fn nobody_has_to_read_what_it_tells() {
+    let ground = Ground::new();
+    let mut rehearsal = Rehearsal::start(&ground, &["rehearse", "--script", "hello", "--json"]);
+    let url = rehearsal.line()["url"].as_str().unwrap().to_owned();
+    // Far more than a pipe holds.
+    for _ in 0..2_000 {
+        assert!(get(&url, "/v1/models").starts_with("HTTP/1.1 200"));
+    }
+    kill_process(Pid::from_child(&rehearsal.child), Signal::TERM).unwrap();
+    assert_eq!(rehearsal.child.wait().unwrap().code(), Some(0));
+    assert_eq!(std::fs::read_dir(ground.at("tmp")).unwrap().count(), 0);
+}
+
+#[test]
 fn it_tells_people_what_to_paste() {
     let ground = Ground::new();
     let mut rehearsal = Rehearsal::start(&ground, &["rehearse", "--script", "hello"]);
     let mut told = String::new();
     while !told.contains("Requests:") {
-        rehearsal.out.read_line(&mut told).unwrap();
+        assert!(rehearsal.out.read_line(&mut told).unwrap() > 0, "it ended: {told}");
     }
     assert!(told.starts_with(
         "Rehearsing hello: Says hello. Text only.\nThe scripted model listens on http://127.0.0.1:"
