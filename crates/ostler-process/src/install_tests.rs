@@ -3,6 +3,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use ostler_agent::agents::CODEX;
 
 use super::*;
+use crate::scripts::write_script;
+
+/// How long an install may take: none of these does more than start a few shells.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A folder for agents, and an npm that is a shell script.
 struct Ground(tempfile::TempDir);
@@ -21,8 +25,7 @@ impl Ground {
         let npm = self.0.path().join(name);
         let given =
             "for word; do case $word in @openai/codex@*) version=${word##*@};; esac; done\ntree=$PWD\n";
-        fs::write(&npm, format!("#!/bin/sh\n{given}{script}\n")).unwrap();
-        fs::set_permissions(&npm, fs::Permissions::from_mode(0o700)).unwrap();
+        write_script(&npm, &format!("#!/bin/sh\n{given}{script}\n"));
         Order {
             package: &CODEX,
             wanted: Wanted::parse(version).unwrap(),
@@ -66,7 +69,12 @@ fn good() -> String {
 }
 
 async fn run(order: &Order) -> Result<Installation, InstallError> {
-    install(order, &mut |_| {}).await
+    within(install(order, &mut |_| {})).await
+}
+
+/// Past the deadline the work is dropped, which ends whatever it started.
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, work).await.expect("to be done in time")
 }
 
 #[tokio::test]
@@ -98,7 +106,7 @@ async fn a_tag_is_resolved_first() {
     let ground = Ground::new();
     let mut steps = Vec::new();
     let order = ground.order("npm", "latest", &good());
-    let installed = install(&order, &mut |step| steps.push(step)).await.unwrap();
+    let installed = within(install(&order, &mut |step| steps.push(step))).await.unwrap();
     assert_eq!(installed.version, "0.9.9");
     assert_eq!(steps.first(), Some(&Step::Resolving));
     assert_eq!(steps.last(), Some(&Step::Verifying));
@@ -107,14 +115,12 @@ async fn a_tag_is_resolved_first() {
 #[tokio::test]
 async fn two_installs_of_one_version_at_once_both_end_well() {
     let ground = Ground::new();
-    // Each waits until the other has begun, so that they do overlap.
-    let meet = |own: &str, other: &str| {
-        format!("touch ../../../{own}; while [ ! -e ../../../{other} ]; do :; done\n{}", good())
-    };
-    let (left, right) = (
-        ground.order("npm-left", "0.1.0", &meet("left", "right")),
-        ground.order("npm-right", "0.1.0", &meet("right", "left")),
-    );
+    // A pipe is opened only when both ends are, so that each waits until the other has begun and they do overlap.
+    let pipe = ground.0.path().join("meet");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let meet = |direction: &str| format!(": {direction} '{}'\n{}", pipe.display(), good());
+    let (left, right) =
+        (ground.order("npm-left", "0.1.0", &meet("<")), ground.order("npm-right", "0.1.0", &meet(">")));
     let (left, right) = tokio::join!(run(&left), run(&right));
     assert_eq!(left.unwrap().program, right.unwrap().program);
     assert_eq!(ground.left(), ["codex", "codex/0.1.0", "codex/0.1.0/program", "codex/current"]);
@@ -124,7 +130,7 @@ async fn two_installs_of_one_version_at_once_both_end_well() {
 async fn what_is_installed_and_does_not_start_is_replaced() {
     let ground = Ground::new();
     let installed = run(&ground.order("npm", "0.1.0", &good())).await.unwrap();
-    fs::write(&installed.program, "#!/bin/sh\nexit 1\n").unwrap();
+    write_script(&installed.program, "#!/bin/sh\nexit 1\n");
     let again = run(&ground.order("npm", "0.1.0", &good())).await.unwrap();
     assert_eq!(again.change, Change::Installed);
     assert_eq!(probe::version(&CODEX, &again.program).await.unwrap(), "0.1.0");

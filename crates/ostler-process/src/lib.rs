@@ -10,3 +10,6 @@ pub mod host;
 pub mod install;
 pub mod locate;
 pub mod probe;
+
+#[cfg(test)]
+mod scripts;

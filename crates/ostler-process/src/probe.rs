@@ -148,17 +148,15 @@ fn excerpt(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use ostler_agent::agents::CODEX;
 
     use super::*;
+    use crate::scripts::write_script;
 
     fn program(script: &str) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("codex");
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        write_script(&program, script);
         (folder, program)
     }
 
