@@ -47,8 +47,7 @@ fn the_fields_of_the_list_are_a_promise() {
 #[test]
 fn a_configured_program_outranks_path_for_both_names_of_one_binary() {
     let ground = with_agents();
-    let program = ground.put("mine/claude", "#!/bin/sh\necho 2.1.197\n");
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = ground.script("mine/claude", "echo 2.1.197");
     ground.put("ostler/config.toml", &format!("[agents.claude]\nprogram = \"{}\"\n", program.display()));
     let rows: Vec<Value> = serde_json::from_str(&ground.run(&["agents", "--json"]).stdout).unwrap();
     for row in &rows[..2] {

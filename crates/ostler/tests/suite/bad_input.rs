@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::ground::Ground;
+use crate::ground::{self, Ground};
 
 #[test]
 fn names_that_are_not_known() {
@@ -83,6 +83,6 @@ fn a_reader_that_went_away_is_not_an_error() {
     drop(reader);
     let child =
         ground.command(&["completions", "bash"]).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
-    let ended = child.wait_with_output().unwrap();
+    let ended = ground::ended(child);
     assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &b""[..]));
 }

@@ -3,11 +3,21 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+/// How long a command may take. The longest wait of Ostler's own that a test provokes is a few seconds; a machine
+/// that is busy with everything else makes that longer.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// How long a command that is too late may take to end what it started, before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Ground {
     _folder: TempDir,
@@ -53,8 +63,17 @@ impl Ground {
 
     /// Puts a shell script on `PATH`.
     pub(crate) fn program(&self, name: &str, script: &str) -> PathBuf {
-        let path = self.put(&format!("bin/{name}"), &format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n"));
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self.script(&format!("bin/{name}"), &format!("PATH=/usr/bin:/bin\n{script}"))
+    }
+
+    /// Writes a shell script below the ground. Another process writes it: were it us, a child that another test
+    /// starts meanwhile would inherit the open file, and the kernel refuses to start what is open for writing.
+    pub(crate) fn script(&self, path: &str, script: &str) -> PathBuf {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#, "sh"]);
+        assert!(shell.arg(&path).arg(script).stdin(Stdio::null()).status().unwrap().success());
         path
     }
 
@@ -71,7 +90,8 @@ impl Ground {
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Ended {
-        let output = self.command(args).output().unwrap();
+        let child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let output = ended(child);
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
@@ -114,6 +134,35 @@ impl Ground {
         found.sort();
         found
     }
+}
+
+/// What a child said, and how it ended. One that does not end in time is ended, and so is the test.
+pub(crate) fn ended(child: Child) -> Output {
+    ended_within(DEADLINE, child)
+}
+
+fn ended_within(deadline: Duration, child: Child) -> Output {
+    let pid = Pid::from_child(&child);
+    // One message, which nobody waits to send.
+    let (tell, told) = mpsc::sync_channel(1);
+    thread::spawn(move || tell.send(child.wait_with_output()));
+    let output = told.recv_timeout(deadline);
+    if output.is_err() {
+        let _ = kill_process(pid, Signal::TERM);
+        if told.recv_timeout(GRACE).is_err() {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    assert!(output.is_ok(), "it did not end within {deadline:?}");
+    output.unwrap().unwrap()
+}
+
+#[test]
+#[should_panic(expected = "it did not end within 1ms")]
+fn a_command_that_does_not_end_is_ended_and_fails_its_test() {
+    let child =
+        Command::new("/bin/sh").args(["-c", "exec sleep 600"]).stdout(Stdio::piped()).spawn().unwrap();
+    ended_within(Duration::from_millis(1), child);
 }
 
 fn regex_of(literal: &str) -> String {

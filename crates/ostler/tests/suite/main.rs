@@ -4,7 +4,6 @@
     clippy::unwrap_used,
     reason = "a test stops at the first surprise; clippy knows only `#[test]` functions"
 )]
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod agents;
 mod bad_input;
