@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
+mod complaint;
 mod locate;
 mod nearest;
 
@@ -90,7 +91,8 @@ impl Document {
         &self.name
     }
 
-    /// Reads the whole document into `T`. Never panics on any text; the first thing wrong is reported.
+    /// Reads the whole document into `T`. Never panics on any text; the first thing wrong is reported. A type of ours
+    /// may end its complaint with `; try: …`, which becomes the hint.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Mistake> {
         match self.format {
             Format::Toml => self.read_toml(),
@@ -157,7 +159,7 @@ impl Document {
     }
 
     fn complaint(&self, message: &str, line: Option<usize>, key: String) -> Mistake {
-        let complaint = nearest::explain(message);
+        let complaint = complaint::explain(message, &key, self.format);
         // serde names the unknown key itself as the last step of its path; say the key once, not twice.
         let key = match complaint.unknown.as_deref() {
             Some(name) => within(&key, name),
@@ -199,7 +201,8 @@ fn dotted(path: &[Segment]) -> String {
 
 fn path_text(path: &serde_path_to_error::Path) -> String {
     let text = path.to_string();
-    if text == "." { String::new() } else { text }
+    // `?` stands for what serde had not come to know when the text ended.
+    text.trim_end_matches(['?', '.']).to_owned()
 }
 
 fn within(path: &str, last: &str) -> String {

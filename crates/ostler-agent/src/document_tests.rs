@@ -52,16 +52,35 @@ fn a_mistake_names_file_line_key_and_the_nearest_valid_key() {
         (
             "name = 3",
             Format::Toml,
-            "play, line 1, `name`: invalid type: integer `3`, expected a string",
-            None,
+            "play, line 1, `name`: expected text in quotes, found the number 3",
+            Some("write `name = \"…\"`"),
         ),
         (
             "{\"name\": 3}",
             Format::Json,
-            "play, line 1, `name`: invalid type: integer `3`, expected a string",
-            None,
+            "play, line 1, `name`: expected text in quotes, found the number 3",
+            Some("write `\"name\": \"…\"`"),
         ),
-        ("{} {}", Format::Json, "play, line 1: missing field `name`", None),
+        ("acts = []", Format::Toml, "play, line 1: missing key `name`", Some("write `name = …`")),
+        ("{} {}", Format::Json, "play, line 1: missing key `name`", Some("write `\"name\": …`")),
+        (
+            "name = \"x\"\nprops.hat = -1",
+            Format::Toml,
+            "play, line 2, `props.hat`: expected a whole number from 0 to 4294967295, found the number -1",
+            Some("write `hat = NUMBER`"),
+        ),
+        (
+            "name = \"x\"\nacts = [1]",
+            Format::Toml,
+            "play, line 2, `acts[0]`: expected a table, found the number 1",
+            Some("write a table here"),
+        ),
+        (
+            "{\"name\": \"x\", \"acts\": [{\"ti",
+            Format::Json,
+            "play, line 1, `acts[0]`: EOF while parsing a string",
+            Some("mend it there: the file is not valid JSON"),
+        ),
     ];
     for (text, format, message, hint) in table {
         assert_eq!(complaint(text, *format), ((*message).to_owned(), hint.map(str::to_owned)), "{text}");

@@ -95,8 +95,13 @@ fn mistakes_say_where_and_what_was_meant() {
         (
             user("[agents.codex]\nprogram = \"codex\"\n"),
             format!(
-                "{file}, line 2, `agents.codex.program`: `codex` is not a path that begins with `/` or `~/` | "
+                "{file}, line 2, `agents.codex.program`: `codex` is not a path that begins with `/` or `~/` | \
+                 write where the program is, as in \"/usr/local/bin/codex\""
             ),
+        ),
+        (
+            user("log = 3\n"),
+            format!("{file}, line 1, `log`: expected a table, found the number 3 | write `log = {{ … }}`"),
         ),
         (
             variable("OSTLER_CFG__DISPLAY__COLR", "never"),

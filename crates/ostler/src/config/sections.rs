@@ -126,7 +126,12 @@ impl<'de> Deserialize<'de> for ProgramPath {
         if placed {
             Ok(Self(text))
         } else {
-            Err(D::Error::custom(format!("`{text}` is not a path that begins with `/` or `~/`")))
+            // The part after `try:` becomes the hint.
+            Err(D::Error::custom(format!(
+                "`{text}` is not a path that begins with `/` or `~/`; try: write where the program is, as in \
+                 \"/usr/local/bin/{}\"",
+                text.rsplit('/').next().unwrap_or_default()
+            )))
         }
     }
 }

@@ -44,7 +44,8 @@ fn key_of(name: &str) -> Vec<String> {
 fn text<'a>(name: &str, value: &'a OsString) -> Result<&'a str, ConfigError> {
     value.to_str().ok_or_else(|| {
         let problem = "its value is not UTF-8 text".to_owned();
-        Mistake { file: name.to_owned(), line: None, key: String::new(), problem, hint: None }.into()
+        let hint = Some("set it to UTF-8 text, or unset it".to_owned());
+        Mistake { file: name.to_owned(), line: None, key: String::new(), problem, hint }.into()
     })
 }
 
