@@ -44,6 +44,13 @@ pub enum InstallError {
         #[source]
         source: Complaint,
     },
+    /// Somebody else's certificate, usually that of a proxy that inspects TLS.
+    #[error("npm does not trust the certificate of its registry")]
+    Certificate {
+        /// What npm said.
+        #[source]
+        source: Complaint,
+    },
     /// The registry does not have that.
     #[error("there is no `{package}` in version `{version}`")]
     NoSuchVersion {
@@ -146,6 +153,10 @@ impl InstallError {
             Self::NoNode { .. } => "put `node` on PATH",
             Self::Offline { .. } => {
                 "check the network, and `npm config get registry`, `proxy` and `https-proxy`; then try again"
+            }
+            Self::Certificate { .. } => {
+                "if your network inspects TLS, set NODE_EXTRA_CA_CERTS to the file of its certificate, or \
+                 `npm config set cafile FILE`; else check this machine's clock"
             }
             Self::NoSuchVersion { package, .. } => {
                 return Some(format!(

@@ -191,6 +191,17 @@ fn failure(package: &'static Package, version: &str, folder: &Path, source: Comp
         | "ECONNECTIONTIMEOUT" | "ERESPONSETIMEOUT" | "ETRANSFERTIMEOUT" | "FETCH_ERROR" => {
             InstallError::Offline { source }
         }
+        "SELF_SIGNED_CERT_IN_CHAIN"
+        | "DEPTH_ZERO_SELF_SIGNED_CERT"
+        | "UNABLE_TO_VERIFY_LEAF_SIGNATURE"
+        | "UNABLE_TO_GET_ISSUER_CERT"
+        | "UNABLE_TO_GET_ISSUER_CERT_LOCALLY"
+        | "CERT_UNTRUSTED"
+        | "CERT_REJECTED"
+        | "CERT_SIGNATURE_FAILURE"
+        | "CERT_NOT_YET_VALID"
+        | "CERT_HAS_EXPIRED"
+        | "ERR_TLS_CERT_ALTNAME_INVALID" => InstallError::Certificate { source },
         "E404" | "ETARGET" => InstallError::NoSuchVersion { package, version: version.to_owned(), source },
         "ENOSPC" | "EDQUOT" => InstallError::NoSpace { folder: folder.to_owned(), source: Some(source) },
         "EACCES" | "EPERM" | "EROFS" => InstallError::Denied { source },
@@ -236,6 +247,8 @@ mod tests {
         let table = [
             ("ENOTFOUND", "npm cannot reach its registry"),
             ("ETIMEDOUT", "npm cannot reach its registry"),
+            ("SELF_SIGNED_CERT_IN_CHAIN", "npm does not trust the certificate of its registry"),
+            ("UNABLE_TO_VERIFY_LEAF_SIGNATURE", "npm does not trust the certificate of its registry"),
             ("ETARGET", "there is no `@openai/codex` in version `1.0.0`"),
             ("ENOSPC", "no space left to install into /home"),
             ("EROFS", "npm was denied access"),

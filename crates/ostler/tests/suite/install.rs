@@ -62,6 +62,7 @@ fn failures_of_npm_are_told_apart_and_leave_nothing() {
     };
     let table = [
         ("install_offline", says("ENOTFOUND"), "codex", 1),
+        ("install_certificate", says("SELF_SIGNED_CERT_IN_CHAIN"), "codex", 1),
         ("install_no_such_version", says("ETARGET"), "codex@9.9.9", 2),
         ("install_no_space", says("ENOSPC"), "codex", 1),
         ("install_denied", says("EACCES"), "codex", 1),
