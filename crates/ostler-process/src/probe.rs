@@ -4,7 +4,9 @@
 //! user's, and sees nothing of the user's settings.
 
 use std::ffi::OsStr;
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -120,6 +122,7 @@ pub async fn tool_version(program: &Path) -> Result<String, ProbeError> {
 async fn answer(program: &Path) -> Result<Captured, ProbeError> {
     let home = tempfile::Builder::new()
         .prefix("ostler-probe-")
+        .permissions(Permissions::from_mode(0o700))
         .tempdir()
         .map_err(|source| ProbeError::Home { program: program.to_owned(), source })?;
     let mut command = Command::new(program);
@@ -174,7 +177,7 @@ mod tests {
     #[tokio::test]
     async fn it_sees_a_home_that_is_nobodys_and_none_of_our_variables() {
         let script = "#!/bin/sh\n[ -z \"$(ls -A $HOME)\" ] && [ \"$PWD\" = \"$HOME\" ] && \
-                      [ -z \"$CARGO_PKG_NAME\" ] && echo 1.2.3\n";
+                      [ -z \"$CARGO_PKG_NAME\" ] && ls -ld $HOME | grep -q '^drwx------' && echo 1.2.3\n";
         assert_eq!(probed(script).await.unwrap(), "1.2.3");
     }
 

@@ -4,9 +4,9 @@
 //! Its lock is held by us and by our npm. A workshop whose lock is free therefore belongs to nobody who lives, and
 //! the next install removes it.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -17,8 +17,9 @@ use crate::install::error::InstallError;
 
 const PREFIX: &str = ".installing-";
 
-/// Folders are readable by their owner only.
+/// Folders are readable by their owner only, and so are files.
 const PRIVATE: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
 
 /// Removed with all that is in it when dropped.
 pub(super) struct Workshop {
@@ -33,11 +34,18 @@ impl Workshop {
         let failed =
             |source| InstallError::Folder { action: "install into", path: agents.to_owned(), source };
         // Held while workshops are made and removed, so that none is taken for dead before it has its own lock.
-        let door = File::create(agents.join(".lock")).map_err(failed)?;
+        let private = |options: &mut OpenOptions, path: PathBuf| {
+            options.write(true).mode(PRIVATE_FILE).open(path).map_err(failed)
+        };
+        let door = private(OpenOptions::new().create(true), agents.join(".lock"))?;
         flock(&door, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
         remove_dead(agents);
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(agents).map_err(failed)?;
-        let lock = File::create_new(folder.path().join("lock")).map_err(failed)?;
+        let folder = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .permissions(Permissions::from_mode(PRIVATE))
+            .tempdir_in(agents)
+            .map_err(failed)?;
+        let lock = private(OpenOptions::new().create_new(true), folder.path().join("lock"))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|errno| failed(errno.into()))?;
         let workshop = Self { folder, lock };
         create_private(&workshop.tree())?;
@@ -122,6 +130,17 @@ mod tests {
         assert_eq!(workshops(agents.path()), 2);
         drop((living, next));
         assert_eq!(workshops(agents.path()), 0);
+    }
+
+    #[test]
+    fn nobody_else_can_look_in() {
+        let agents = tempfile::tempdir().unwrap();
+        let workshop = Workshop::open(agents.path()).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&agents.path().join(".lock")), 0o600);
+        assert_eq!(mode(workshop.folder.path()), 0o700);
+        assert_eq!(mode(&workshop.folder.path().join("lock")), 0o600);
+        assert_eq!(mode(&workshop.tree()), 0o700);
     }
 
     #[tokio::test]
