@@ -4,6 +4,7 @@
 //! Each layer is read strictly by itself, so that a mistake is told where it was made; then the layers are laid over
 //! each other value by value, and each effective value remembers where it came from.
 
+mod file;
 mod layers;
 mod sections;
 mod trust;
@@ -19,7 +20,7 @@ use ostler_agent::agents::AGENTS;
 use ostler_agent::document::Mistake;
 
 pub(crate) use sections::{ColorWhen, Config};
-pub(crate) use trust::{Trust, TrustError};
+pub(crate) use trust::{Trust, TrustError, folder};
 
 use crate::surroundings::Surroundings;
 use layers::Layer;
@@ -121,9 +122,16 @@ impl Settings {
 pub(crate) fn project_of(cwd: &Path, user_config: &Path) -> Option<PathBuf> {
     let is_project = |folder: &&Path| {
         let file = project_file(folder);
-        file.is_file() && file != user_config
+        // Whatever it is: what is not a file is refused when it is read, not passed over.
+        file.exists() && !is_same(&file, user_config)
     };
     cwd.ancestors().find(is_project).map(Path::to_owned)
+}
+
+/// Whether two paths lead to one file, whatever links and `..` are on the way.
+fn is_same(left: &Path, right: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real(left) == real(right)
 }
 
 /// A project's configuration.

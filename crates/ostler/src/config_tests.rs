@@ -123,31 +123,70 @@ fn mistakes_say_where_and_what_was_meant() {
 }
 
 #[test]
-fn a_project_may_choose_programs_only_if_it_is_trusted() {
-    for (project, key, line) in [
-        ("[agents.codex]\nprogram = \"/x\"\n", "agents.codex.program", 2),
-        ("install.npm = \"/x\"\n", "install.npm", 1),
+fn what_could_start_programs_or_let_others_in_needs_trust() {
+    let programs = "choose which programs are started";
+    let script = "choose a script of its own, whose commands an agent would run";
+    let address = "choose an address that other machines may reach";
+    for (project, key, line, what) in [
+        ("[agents.codex]\nprogram = \"/x\"\n", "agents.codex.program", 2, programs),
+        ("install.npm = \"/x\"\n", "install.npm", 1, programs),
+        ("[rehearse]\nscript = \"evil.toml\"\n", "rehearse.script", 2, script),
+        ("rehearse.script = \"/x\"\n", "rehearse.script", 1, script),
+        ("rehearse.listen = \"0.0.0.0:0\"\n", "rehearse.listen", 1, address),
+        ("rehearse.listen = \"[::]:80\"\n", "rehearse.listen", 1, address),
     ] {
         let told = mistake("", project, &[]);
         assert_eq!(
             told,
             format!(
-                "/project/.ostler/config.toml, line {line}, `{key}`: a project may not choose which programs are \
-                 started, and this one is not trusted | `ostler config trust /project` if you trust all that is in \
-                 it, or set this in /place/config.toml instead"
+                "/project/.ostler/config.toml, line {line}, `{key}`: a project may not {what}, and this one is not \
+                 trusted | `ostler config trust /project` if you trust all that is in it, or set this in \
+                 /place/config.toml instead"
             )
         );
         let ground = ground("", project, &[]);
-        let root = ground.folder.path().join("project");
+        let root = ground.folder.path().join("project").canonicalize().unwrap();
         let list = ground.here.home.trusted();
-        let mut trust = Trust::read(&list).unwrap();
-        trust.add(&root).unwrap();
-        trust.write(&list).unwrap();
+        Trust::change(&list, |trust| trust.add(root.clone())).unwrap();
         assert!(ground.here.settings().is_ok());
-        trust.remove(&root, &ground.here.cwd);
-        trust.write(&list).unwrap();
+        Trust::change(&list, |trust| trust.remove(&root)).unwrap();
         assert!(ground.here.settings().is_err());
     }
+    for harmless in
+        ["rehearse.script = \"tools\"", "rehearse.listen = \"localhost:0\"", "rehearse.listen = \"[::1]:0\""]
+    {
+        assert!(ground("", harmless, &[]).here.settings().is_ok(), "{harmless}");
+    }
+}
+
+#[test]
+fn a_relative_script_is_below_the_file_that_names_it() {
+    let script = |user: &str, project: &str| {
+        let ground = ground(user, project, &[]);
+        let root = ground.folder.path().canonicalize().unwrap();
+        Trust::change(&ground.here.home.trusted(), |trust| trust.add(root.join("project"))).unwrap();
+        let script = ground.here.settings().unwrap().config.rehearse.script.unwrap();
+        script.replace(&root.display().to_string(), "")
+    };
+    let line = |script: &str| format!("rehearse.script = \"{script}\"\n");
+    assert_eq!(script(&line("mine.toml"), ""), "/place/mine.toml");
+    assert_eq!(script("", &line("plays/one.toml")), "/project/plays/one.toml");
+    assert_eq!(script(&line("/x.toml"), ""), "/x.toml");
+    assert_eq!(script(&line("tools"), ""), "tools");
+}
+
+#[test]
+fn many_who_trust_at_once_are_all_kept() {
+    let ground = ground("", "", &[]);
+    let list = ground.here.home.trusted();
+    let projects: Vec<_> = (0..30).map(|number| PathBuf::from(format!("/project/{number:02}"))).collect();
+    std::thread::scope(|scope| {
+        for project in &projects {
+            scope.spawn(|| Trust::change(&list, |trust| trust.add(project.clone())).unwrap());
+        }
+    });
+    let kept: serde_json::Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
+    assert_eq!(kept, serde_json::json!({"v": 1, "projects": projects}));
 }
 
 #[test]
@@ -170,4 +209,25 @@ fn the_users_own_file_is_not_a_projects() {
     fs::write(home.join("config.toml"), "").unwrap();
     assert_eq!(project_of(root.path(), &home.join("config.toml")), None);
     assert_eq!(project_of(root.path(), Path::new("/elsewhere")), Some(root.path().to_owned()));
+    let link = root.path().join("link");
+    std::os::unix::fs::symlink(&home, &link).unwrap();
+    for roundabout in [link, home.join("../.ostler")] {
+        assert_eq!(
+            project_of(root.path(), &roundabout.join("config.toml")),
+            None,
+            "{}",
+            roundabout.display()
+        );
+    }
+}
+
+#[test]
+fn what_is_not_a_file_is_refused_and_not_waited_for() {
+    let ground = ground("", "x = 1", &[]);
+    let file = project_file(&ground.folder.path().canonicalize().unwrap().join("project"));
+    fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let error = ground.here.settings().unwrap_err();
+    assert_eq!(error.to_string(), format!("could not read {}", file.display()));
+    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "it is not a regular file");
 }

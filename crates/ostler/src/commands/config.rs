@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::config::{Config, Settings, Trust, project_file, project_of};
+use crate::config::{Config, Settings, Trust, folder, project_file, project_of};
 use crate::display;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
@@ -39,7 +39,7 @@ enum ConfigCommand {
     /// Check every layer, and tell which files were read.
     #[command(after_help = "Examples:\n  ostler config check && echo fine")]
     Check,
-    /// Let a project's .ostler/config.toml choose which programs are started.
+    /// Let a project's .ostler/config.toml choose which programs and scripts are started.
     #[command(
         after_help = "Examples:\n  ostler config trust ~/work/mine\n  ostler config trust --revoke ~/work/mine"
     )]
@@ -127,19 +127,19 @@ fn check(here: &Surroundings) -> Result<(), Failure> {
 
 fn trust(args: &TrustArgs, here: &Surroundings) -> Result<(), Failure> {
     let list = here.home.trusted();
-    let mut trust = Trust::read(&list)?;
-    let told = if args.revoke {
-        let project = trust.remove(&args.dir, &here.cwd);
-        format!("{} is not trusted.\n", project.display())
-    } else {
-        let project = trust.add(&args.dir)?;
-        let file = project_file(&project);
-        match project_of(&project, here.home.user_config()) {
-            Some(found) if found == project => format!("{} may choose programs now.\n", file.display()),
-            _ => format!("{} may choose programs, once it exists.\n", file.display()),
-        }
-    };
+    if args.revoke {
+        // It may no longer exist.
+        let project = folder(&args.dir).unwrap_or_else(|_| here.cwd.join(&args.dir));
+        here.home.create()?;
+        Trust::change(&list, |trust| trust.remove(&project))?;
+        return display::text(&format!("{} is not trusted.\n", project.display()));
+    }
+    let project = folder(&args.dir)?;
     here.home.create()?;
-    trust.write(&list)?;
-    display::text(&told)
+    Trust::change(&list, |trust| trust.add(project.clone()))?;
+    let file = project_file(&project);
+    display::text(&match project_of(&project, here.home.user_config()) {
+        Some(found) if found == project => format!("{} may choose programs now.\n", file.display()),
+        _ => format!("{} may choose programs, once it exists.\n", file.display()),
+    })
 }

@@ -1,20 +1,17 @@
 //! One layer of the configuration, and how layers are laid over each other.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ostler_agent::document::{Document, Format, Mistake, Segment};
+use ostler_rehearsal::script::BUILTIN;
 use toml::{Table, Value};
 
 use super::sections::{ColorWhen, Config, DEFAULTS};
 use super::trust::Trust;
-use super::{ConfigError, Effective, Origin, project_file};
+use super::{ConfigError, Effective, Origin, file, project_file};
 use crate::surroundings::Surroundings;
-
-/// A larger file is not a configuration.
-const LARGEST_FILE_BYTES: u64 = 1024 * 1024;
 
 /// What one source says, already found to be valid.
 #[derive(Debug)]
@@ -40,15 +37,18 @@ impl Layer {
 
     /// The user's file, if there is one.
     pub(super) fn user(path: &Path) -> Result<Option<Self>, ConfigError> {
-        text_of(path)?.map(|text| Ok(Self::file(path, &text)?)).transpose()
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        text_of(path)?.map(|text| Ok(Self::file(path, &text)?.below(folder))).transpose()
     }
 
-    /// The project's file. It may choose programs only if the project is trusted.
+    /// The project's file. What could start programs, or let others in, it may set only if the project is trusted.
     pub(super) fn project(project: &Path, here: &Surroundings) -> Result<Self, ConfigError> {
         let path = project_file(project);
         let text = text_of(&path)?.unwrap_or_default();
         let layer = Self::file(&path, &text)?;
-        if let Some(key) = layer.leaves().into_iter().map(|(key, _)| key).find(|key| chooses_program(key))
+        let needing =
+            layer.leaves().into_iter().find_map(|(key, value)| Some((needs_trust(&key, &value)?, key)));
+        if let Some((what, key)) = needing
             && !Trust::read(&here.home.trusted())?.covers(project)
         {
             let hint = format!(
@@ -56,10 +56,10 @@ impl Layer {
                 project.display(),
                 here.home.user_config().display()
             );
-            let problem = "a project may not choose which programs are started, and this one is not trusted";
+            let problem = format!("a project may not {what}, and this one is not trusted");
             return Err(layer.document.mistake(&segments(&key), problem, Some(hint)).into());
         }
-        Ok(layer)
+        Ok(layer.below(project))
     }
 
     /// What one variable says.
@@ -93,6 +93,17 @@ impl Layer {
         let document = Document::new(name, text, Format::Toml);
         document.read::<Config>()?;
         Ok(Self { table: document.read()?, document, source })
+    }
+
+    /// With a script's relative path taken from `folder`, not from wherever Ostler happens to be started.
+    fn below(mut self, folder: &Path) -> Self {
+        let rehearse = self.table.get_mut("rehearse").and_then(Value::as_table_mut);
+        if let Some(Value::String(script)) = rehearse.and_then(|rehearse| rehearse.get_mut("script"))
+            && !is_builtin(script)
+        {
+            *script = folder.join(&*script).display().to_string();
+        }
+        self
     }
 
     fn leaves(&self) -> Vec<(Vec<String>, Value)> {
@@ -158,26 +169,33 @@ fn segments(key: &[String]) -> Vec<Segment> {
     key.iter().cloned().map(Segment::Key).collect()
 }
 
-/// Keys that decide which programs are started.
-fn chooses_program(key: &[String]) -> bool {
+/// What a project would do by this value, if that needs trust. A script is a program too: agents that rehearse it run
+/// its commands without asking.
+fn needs_trust(key: &[String], value: &Value) -> Option<&'static str> {
     let key: Vec<_> = key.iter().map(String::as_str).collect();
-    matches!(key.as_slice(), ["agents", _, "program"] | ["install", "npm"])
+    let text = value.as_str().unwrap_or_default();
+    match key.as_slice() {
+        ["agents", _, "program"] | ["install", "npm"] => Some("choose which programs are started"),
+        ["rehearse", "script"] if !is_builtin(text) => {
+            Some("choose a script of its own, whose commands an agent would run")
+        }
+        ["rehearse", "listen"] if !is_loopback(text) => {
+            Some("choose an address that other machines may reach")
+        }
+        _ => None,
+    }
+}
+
+fn is_builtin(script: &str) -> bool {
+    BUILTIN.iter().any(|builtin| builtin.name == script)
+}
+
+/// Whether only this machine can reach that address. What is not understood is not.
+fn is_loopback(address: &str) -> bool {
+    let numeric = address.replacen("localhost:", "127.0.0.1:", 1);
+    numeric.parse().is_ok_and(|address: SocketAddr| address.ip().is_loopback())
 }
 
 fn text_of(path: &Path) -> Result<Option<String>, ConfigError> {
-    let read = || {
-        let size = fs::metadata(path)?.len();
-        if size > LARGEST_FILE_BYTES {
-            return Err(io::Error::other(format!("it has {size} bytes, which no configuration has")));
-        }
-        fs::read_to_string(path)
-    };
-    match read() {
-        Ok(text) => Ok(Some(text)),
-        // `NotADirectory`: a parent is a file, so that there is nothing at this path either.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(None)
-        }
-        Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
-    }
+    file::read(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })
 }

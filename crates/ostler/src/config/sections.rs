@@ -53,9 +53,11 @@ pub(crate) struct Install {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Rehearse {
-    /// The address to listen on, such as `127.0.0.1:0`.
+    /// The address to listen on, such as `127.0.0.1:0`. A project's file may only set one that other machines can
+    /// reach if the project is trusted.
     pub(crate) listen: Option<String>,
-    /// The script to play: a built-in name or a file.
+    /// The script to play: a built-in name or a file, taken from the folder of this file, or from the project's own.
+    /// A project's file may only set a file if the project is trusted.
     pub(crate) script: Option<String>,
 }
 

@@ -1,12 +1,15 @@
 //! The projects that may choose programs: a list that only the user writes, in Ostler's home.
 
-use std::fs::{self, Permissions};
+use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ostler_agent::document::{Document, Format, Mistake};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+
+use super::file;
 
 /// The list's format.
 const VERSION: u32 = 1;
@@ -62,13 +65,8 @@ impl TrustError {
 impl Trust {
     /// Reads the list; none is an empty one.
     pub(crate) fn read(list: &Path) -> Result<Self, TrustError> {
-        let text = match fs::read_to_string(list) {
-            Ok(text) => text,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Ok(Self { v: VERSION, projects: Vec::new() });
-            }
-            Err(source) => return Err(TrustError::Read { path: list.to_owned(), source }),
-        };
+        let read = file::read(list).map_err(|source| TrustError::Read { path: list.to_owned(), source })?;
+        let Some(text) = read else { return Ok(Self { v: VERSION, projects: Vec::new() }) };
         let document = Document::new(list.display().to_string(), text, Format::Json);
         let trust: Self = document.read()?;
         if trust.v != VERSION {
@@ -83,25 +81,37 @@ impl Trust {
         project.canonicalize().is_ok_and(|real| self.projects.contains(&real))
     }
 
-    /// Adds a folder, and tells which.
-    pub(crate) fn add(&mut self, project: &Path) -> Result<PathBuf, TrustError> {
-        let real = folder(project)?;
-        if !self.projects.contains(&real) {
-            self.projects.push(real.clone());
+    /// Reads the list, changes it and writes it, with nobody else doing so in between. Its folder must exist.
+    pub(crate) fn change(list: &Path, change: impl FnOnce(&mut Self)) -> Result<(), TrustError> {
+        let failed = |source| TrustError::Write { path: list.to_owned(), source };
+        // A file of its own, because the list itself is replaced. It stays: to remove it would be to let two in.
+        let door = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(PRIVATE)
+            .open(list.with_extension("lock"))
+            .map_err(failed)?;
+        flock(&door, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
+        let mut trust = Self::read(list)?;
+        change(&mut trust);
+        trust.write(list)
+    }
+
+    /// Adds a folder, as [`folder`] names it.
+    pub(crate) fn add(&mut self, project: PathBuf) {
+        if !self.projects.contains(&project) {
+            self.projects.push(project);
             self.projects.sort();
         }
-        Ok(real)
     }
 
-    /// Removes a folder, and tells which. It may no longer exist.
-    pub(crate) fn remove(&mut self, project: &Path, cwd: &Path) -> PathBuf {
-        let real = folder(project).unwrap_or_else(|_| cwd.join(project));
-        self.projects.retain(|trusted| *trusted != real);
-        real
+    /// Removes a folder.
+    pub(crate) fn remove(&mut self, project: &Path) {
+        self.projects.retain(|trusted| trusted != project);
     }
 
-    /// Replaces the list, in one step. Its folder must exist.
-    pub(crate) fn write(&self, list: &Path) -> Result<(), TrustError> {
+    /// Replaces the list, in one step.
+    fn write(&self, list: &Path) -> Result<(), TrustError> {
         let failed = |source| TrustError::Write { path: list.to_owned(), source };
         let mut text = serde_json::to_vec_pretty(self).map_err(|error| failed(error.into()))?;
         text.push(b'\n');
@@ -115,7 +125,8 @@ impl Trust {
     }
 }
 
-fn folder(path: &Path) -> Result<PathBuf, TrustError> {
+/// The name by which the list knows a folder.
+pub(crate) fn folder(path: &Path) -> Result<PathBuf, TrustError> {
     let failed = |source| TrustError::NoFolder { path: path.to_owned(), source };
     let real = path.canonicalize().map_err(failed)?;
     if real.is_dir() { Ok(real) } else { Err(failed(io::ErrorKind::NotADirectory.into())) }
