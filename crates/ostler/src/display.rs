@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::config::ColorWhen;
 use crate::failure::Failure;
 
-/// How wide a line may be when nobody tells.
+/// How wide a line may be on a terminal that does not tell.
 const DEFAULT_COLUMNS: usize = 100;
 
 /// Narrower than this, a table is not worth cutting.
@@ -76,13 +76,15 @@ pub(crate) fn tell(line: &str) {
     let _ = writeln!(stderr(), "{line}");
 }
 
-/// How many columns stdout has.
+/// How many columns stdout has. What is not a terminal has no end: a file or a program gets whole paths.
 pub(crate) fn columns() -> usize {
     let out = io::stdout();
-    let told = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten();
-    match told {
-        Some(size) if size.ws_col > 0 => usize::from(size.ws_col).max(LEAST_COLUMNS),
-        _ => DEFAULT_COLUMNS,
+    if !out.is_terminal() {
+        return usize::MAX;
+    }
+    match rustix::termios::tcgetwinsize(&out) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).max(LEAST_COLUMNS),
+        Ok(_) | Err(_) => DEFAULT_COLUMNS,
     }
 }
 

@@ -34,8 +34,7 @@ pub(crate) struct Ended {
 
 impl Ground {
     pub(crate) fn new() -> Self {
-        // A short place, whatever TMPDIR says: tables are cut to fit.
-        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for name in ["home", "bin", "project"] {
             fs::create_dir(root.join(name)).unwrap();
