@@ -45,6 +45,27 @@ fn an_install_is_found_by_every_command_and_done_once() {
 }
 
 #[test]
+fn programs_are_told_what_an_install_did() {
+    let ground = Ground::new();
+    ground.program("npm", GOOD);
+    let done = |ground: &Ground| {
+        let ended = ground.run(&["agents", "install", "codex", "--json"]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap()
+    };
+    let first = done(&ground);
+    let want = serde_json::json!({
+        "v": 1, "name": "codex", "version": "0.166.0", "last_verified_version": "0.166.0",
+        "path": first["path"], "change": "installed", "in_use": true,
+    });
+    assert_eq!(first, want);
+    assert!(PathBuf::from(first["path"].as_str().unwrap()).is_file());
+    ground.put("ostler/config.toml", "[agents.codex]\nprogram = \"/x\"\n");
+    let again = done(&ground);
+    assert_eq!((&again["change"], &again["in_use"]), (&"none".into(), &false.into()));
+}
+
+#[test]
 fn another_version_is_taken_by_tag_and_said_not_to_be_verified() {
     let ground = Ground::new();
     ground.program("npm", GOOD);

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use ostler_agent::agent::Agent;
 use ostler_agent::package::Standing;
 use ostler_process::install::{Change, Npm, Order, Wanted, install};
+use serde::Serialize;
 
 use crate::config::Settings;
 use crate::display;
@@ -19,6 +20,7 @@ use crate::surroundings::Surroundings;
   ostler agents install codex            the version Ostler was proven with
   ostler agents install codex@latest     the newest
   ostler agents install codex@0.160.0    that one, and use it from now on
+  ostler agents install codex --json     what was done, for programs
 
 Needs npm, and uses its settings (registry, proxy, certificates). Install
 scripts are not run. Only OSTLER_HOME and npm's own cache are changed.")]
@@ -26,6 +28,25 @@ pub(crate) struct Args {
     /// The agent, and a version or tag if not the verified one.
     #[arg(value_name = "NAME[@VERSION]")]
     agent: String,
+    /// Print JSON: what was done. How it goes on is told on stderr.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The format of the JSON.
+const VERSION: u32 = 1;
+
+/// What was done, for programs.
+#[derive(Debug, Serialize)]
+struct Done<'a> {
+    v: u32,
+    name: &'static str,
+    version: &'a str,
+    last_verified_version: &'static str,
+    path: String,
+    change: &'static str,
+    /// Whether this is the program that Ostler starts: a configured one outranks it.
+    in_use: bool,
 }
 
 /// Installs, showing how it goes on.
@@ -48,6 +69,22 @@ pub(crate) async fn run(args: &Args, here: &Surroundings) -> Result<ExitCode, Fa
     let installed = install(&order, &mut |step| progress.show(&step)).await;
     drop(progress);
     let installed = installed?;
+    if args.json {
+        display::json(&Done {
+            v: VERSION,
+            name: agent.name(),
+            version: &installed.version,
+            last_verified_version: package.verified,
+            path: installed.program.display().to_string(),
+            change: match installed.change {
+                Change::Installed => "installed",
+                Change::Switched => "switched",
+                Change::None => "none",
+            },
+            in_use: settings.program(agent).is_none(),
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let (title, version) = (agent.title(), &installed.version);
     let done = match installed.change {
         Change::Installed => format!("{title} {version} is installed"),
