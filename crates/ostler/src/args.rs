@@ -45,6 +45,16 @@ pub(crate) enum Command {
     Completions(completions::Args),
 }
 
+impl Command {
+    /// Whether this is what people turn to when their settings are wrong: then it must run with wrong settings.
+    pub(crate) fn helps_to_repair(&self) -> bool {
+        match self {
+            Self::Doctor(_) | Self::Config(_) | Self::Completions(_) => true,
+            Self::Agents(_) | Self::Rehearse(_) => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;

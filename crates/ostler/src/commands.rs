@@ -21,7 +21,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     // A broken configuration is told by the commands that need one, not by those that help to repair it.
     if let Ok(settings) = here.settings() {
         display::set_color(Some(settings.config.display.color));
-        log::start(&settings)?;
+        match log::start(&settings) {
+            Err(error) if !cli.command.helps_to_repair() => return Err(error.into()),
+            Ok(()) | Err(_) => {}
+        }
     }
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;

@@ -104,6 +104,12 @@ impl Settings {
         Ok(Self { config, values, files })
     }
 
+    /// What holds when nothing is set, for those who must go on although something is set wrongly.
+    pub(crate) fn defaults() -> Result<Self, ConfigError> {
+        let (config, values) = layers::merge(vec![Layer::defaults()?])?;
+        Ok(Self { config, values, files: Vec::new() })
+    }
+
     /// Where a value came from, by its dotted key.
     pub(crate) fn origin(&self, key: &str) -> Origin {
         self.values.get(key).map_or(Origin::Default, |effective| effective.origin.clone())
@@ -112,9 +118,20 @@ impl Settings {
     /// The program that the user chose for an agent. Agents of one package have one binary, so that what is set for
     /// `claude` holds for `claude-headless` too, unless that has its own.
     pub(crate) fn program(&self, agent: &dyn Agent) -> Option<PathBuf> {
+        self.chosen(agent).map(|(_, program)| program)
+    }
+
+    /// The dotted key by which the user chose it.
+    pub(crate) fn program_key(&self, agent: &dyn Agent) -> Option<String> {
+        self.chosen(agent).map(|(name, _)| format!("agents.{name}.program"))
+    }
+
+    fn chosen(&self, agent: &dyn Agent) -> Option<(&'static str, PathBuf)> {
         let slot = agent.package().slot;
         let kin = AGENTS.iter().filter(|other| other.package().slot == slot).map(|other| other.name());
-        std::iter::once(agent.name()).chain(kin).find_map(|name| self.config.agents.program(name))
+        std::iter::once(agent.name())
+            .chain(kin)
+            .find_map(|name| Some((name, self.config.agents.program(name)?)))
     }
 }
 

@@ -39,9 +39,14 @@ impl LogError {
     }
 }
 
+/// Whether logging can start as configured.
+pub(crate) fn check(settings: &Settings) -> Result<(), LogError> {
+    filter(settings).map(drop)
+}
+
 /// Starts logging as configured. Call once.
 pub(crate) fn start(settings: &Settings) -> Result<(), LogError> {
-    let filter = parse(&settings.config.log.filter, || settings.origin("log.filter"))?;
+    let filter = filter(settings)?;
     // A second subscriber is refused; there is none but in tests.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -49,6 +54,10 @@ pub(crate) fn start(settings: &Settings) -> Result<(), LogError> {
         .with_ansi(io::stderr().is_terminal() && crate::display::may_color())
         .try_init();
     Ok(())
+}
+
+fn filter(settings: &Settings) -> Result<EnvFilter, LogError> {
+    parse(&settings.config.log.filter, || settings.origin("log.filter"))
 }
 
 fn parse(filter: &str, origin: impl Fn() -> Origin) -> Result<EnvFilter, LogError> {

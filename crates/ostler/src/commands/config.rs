@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::config::{Config, Settings, Trust, folder, project_file, project_of};
 use crate::display;
 use crate::failure::Failure;
+use crate::log;
 use crate::surroundings::Surroundings;
 
 /// Arguments of `ostler config`.
@@ -37,8 +38,8 @@ enum ConfigCommand {
     #[command(after_help = "Examples:\n  ostler config schema > ostler.schema.json")]
     Schema,
     /// Check every layer, and tell which files were read.
-    #[command(after_help = "Examples:\n  ostler config check && echo fine")]
-    Check,
+    #[command(after_help = "Examples:\n  ostler config check && echo fine\n  ostler config check --json")]
+    Check(CheckArgs),
     /// Let a project's .ostler/config.toml choose which programs and scripts are started.
     #[command(
         after_help = "Examples:\n  ostler config trust ~/work/mine\n  ostler config trust --revoke ~/work/mine"
@@ -52,6 +53,13 @@ struct ShowArgs {
     #[arg(long)]
     origin: bool,
     /// Print JSON: key, value and origin of each.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct CheckArgs {
+    /// Print JSON: the files, or what is wrong.
     #[arg(long)]
     json: bool,
 }
@@ -73,12 +81,28 @@ struct Entry<'a> {
     origin: String,
 }
 
+/// What a check found, for programs.
+#[derive(Debug, Serialize)]
+struct Checked {
+    v: u32,
+    ok: bool,
+    /// The files that were read, lowest first.
+    files: Vec<String>,
+    error: Option<String>,
+    /// What to do about it.
+    #[serde(rename = "try")]
+    remedy: Option<String>,
+}
+
+/// The format of the JSON.
+const VERSION: u32 = 1;
+
 /// Runs one of them.
 pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
     match args.command {
         ConfigCommand::Show(args) => show(&args, &here.settings()?)?,
         ConfigCommand::Schema => display::json(&schemars::schema_for!(Config))?,
-        ConfigCommand::Check => check(here)?,
+        ConfigCommand::Check(args) => return check(&args, here),
         ConfigCommand::Trust(args) => trust(&args, here)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -113,8 +137,22 @@ fn show(args: &ShowArgs, settings: &Settings) -> Result<(), Failure> {
     display::text(&text)
 }
 
-fn check(here: &Surroundings) -> Result<(), Failure> {
-    let settings = here.settings()?;
+fn check(args: &CheckArgs, here: &Surroundings) -> Result<ExitCode, Failure> {
+    let checked = checked(here);
+    if args.json {
+        let files =
+            |settings: &Settings| settings.files.iter().map(|file| file.display().to_string()).collect();
+        display::json(&Checked {
+            v: VERSION,
+            ok: checked.is_ok(),
+            files: checked.as_ref().map(files).unwrap_or_default(),
+            error: checked.as_ref().err().map(|failure| display::with_causes(failure)),
+            remedy: checked.as_ref().err().and_then(Failure::hint),
+        })?;
+        let code = checked.err().map_or(0, |failure| failure.exit_code());
+        return Ok(ExitCode::from(code));
+    }
+    let settings = checked?;
     let mut text = String::new();
     for file in &settings.files {
         let _ = writeln!(text, "ok  {}", file.display());
@@ -122,7 +160,15 @@ fn check(here: &Surroundings) -> Result<(), Failure> {
     if settings.files.is_empty() {
         let _ = writeln!(text, "ok  no file: {} does not exist", here.home.user_config().display());
     }
-    display::text(&text)
+    display::text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The settings, if they are fit for use.
+fn checked(here: &Surroundings) -> Result<Settings, Failure> {
+    let settings = here.settings()?;
+    log::check(&settings)?;
+    Ok(settings)
 }
 
 fn trust(args: &TrustArgs, here: &Surroundings) -> Result<(), Failure> {

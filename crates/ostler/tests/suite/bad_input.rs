@@ -41,7 +41,28 @@ fn a_variable_that_sets_nothing_is_named() {
 #[test]
 fn a_log_filter_that_is_none() {
     Ground::new().with("OSTLER_LOG", "debgu").check("log_level", &["agents"]);
-    Ground::new().with("OSTLER_LOG", "ostler=loud").check("log_filter", &["doctor"]);
+    Ground::new().with("OSTLER_LOG", "ostler=loud").check("log_filter", &["agents"]);
+    Ground::new().with("OSTLER_LOG", "debgu").check("log_level_checked", &["config", "check"]);
+}
+
+#[test]
+fn a_log_filter_that_is_none_does_not_keep_from_repairing_it() {
+    let ground = Ground::new();
+    ground.put("ostler/config.toml", "[log]\nfilter = \"debgu\"\n");
+    for args in
+        [&["config", "schema"][..], &["config", "show"], &["config", "trust", "."], &["completions", "bash"]]
+    {
+        let ended = ground.run(args);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{args:?}");
+    }
+    let ended = ground.run(&["doctor"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""));
+    assert!(
+        ended.stdout.contains("broken   log              `debgu` is not a log level ("),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("try: did you mean `debug`?\n"), "{}", ended.stdout);
 }
 
 #[test]

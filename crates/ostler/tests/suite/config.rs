@@ -20,6 +20,9 @@ fn each_value_tells_its_origin() {
     ground.check("config_origins", &["--color", "never", "config", "show", "--origin"]);
     ground.check("config_origins_json", &["config", "show", "--json"]);
     ground.check("config_check_files", &["config", "check"]);
+    ground.check("config_check_json", &["config", "check", "--json"]);
+    ground.put("ostler/config.toml", "displya = 1\n");
+    ground.check("config_check_json_mistake", &["config", "check", "--json"]);
 }
 
 #[test]

@@ -10,26 +10,27 @@ use ostler_process::locate::{Form, LocateError, Origin, on_path};
 use ostler_process::probe;
 
 use super::{Finding, Status};
-use crate::config::{Settings, Trust, project_of};
+use crate::config::{Settings, Trust, project_file, project_of};
 use crate::display::{short, with_causes};
 use crate::failure::Failure;
+use crate::log;
 use crate::programs::{Sighting, survey};
 use crate::surroundings::Surroundings;
 
 /// Less free space than this is worth a note: an agent takes up to 500 MB, and npm's cache half of that again.
 const LITTLE_SPACE_BYTES: u64 = 2_000_000_000;
 
+const MOVE_HOME: &str = "set OSTLER_HOME to a folder that you can write to";
+
 /// All checks, in the order of their lines.
 pub(super) async fn all(here: &Surroundings) -> Result<Vec<Finding>, Failure> {
     let mut findings = vec![home(here)];
-    let settings = config(here, &mut findings);
-    if let Some(settings) = &settings {
-        let sightings = survey(AGENTS, settings, here).await?;
-        findings.extend(sightings.iter().map(agent));
-        findings.push(npm(settings, here).await);
-    }
-    findings.push(tool("node", "needed by npm", here).await);
-    findings.push(tool("git", "used by agents", here).await);
+    let settings = config(here, &mut findings)?;
+    let sightings = survey(AGENTS, &settings, here).await?;
+    findings.extend(sightings.iter().map(|sighting| agent(sighting, &settings)));
+    findings.push(npm(&settings, here).await);
+    findings.push(tool("node", "needed by npm", "install Node.js, which brings npm too", here).await);
+    findings.push(tool("git", "used by agents", "install git by your system's package manager", here).await);
     if cfg!(target_os = "linux") {
         findings.extend(kernel());
     }
@@ -40,12 +41,12 @@ fn home(here: &Surroundings) -> Finding {
     let root = here.home.root();
     let shown = short(root);
     let Some(existing) = root.ancestors().find(|folder| folder.exists()) else {
-        return Finding::new("home", Status::Broken, format!("{shown}: no folder on the way to it exists"));
+        return Finding::new("home", Status::Broken, format!("{shown}: no folder on the way to it exists"))
+            .with_remedy(MOVE_HOME);
     };
     if let Err(error) = host::try_writing(existing) {
         let detail = format!("{shown}: cannot write in {}: {error}", existing.display());
-        return Finding::new("home", Status::Broken, detail)
-            .with_remedy("set OSTLER_HOME to a folder that you can write to");
+        return Finding::new("home", Status::Broken, detail).with_remedy(MOVE_HOME);
     }
     let space = host::free_bytes(existing);
     let free = space.as_ref().map_or_else(|_| "free space unknown".to_owned(), |bytes| gigabytes(*bytes));
@@ -67,12 +68,13 @@ fn gigabytes(bytes: u64) -> String {
     format!("{}.{} GB free", bytes / 1_000_000_000, bytes / 100_000_000 % 10)
 }
 
-fn config(here: &Surroundings, findings: &mut Vec<Finding>) -> Option<Settings> {
+/// The settings to go on with: those in force, or the defaults if there are none.
+fn config(here: &Surroundings, findings: &mut Vec<Finding>) -> Result<Settings, Failure> {
     match here.settings() {
         Err(error) => {
-            findings
-                .push(Finding::new("config", Status::Broken, with_causes(&error)).with_hint(error.hint()));
-            None
+            let detail = format!("{}; what follows is by the defaults", with_causes(&error));
+            findings.push(Finding::new("config", Status::Broken, detail).with_hint(error.hint()));
+            Ok(Settings::defaults()?)
         }
         Ok(settings) => {
             if settings.files.is_empty() {
@@ -87,7 +89,11 @@ fn config(here: &Surroundings, findings: &mut Vec<Finding>) -> Option<Settings> 
                     format!("{}{}", short(file), trust_of(file, here)),
                 ));
             }
-            Some(settings)
+            if let Err(error) = log::check(&settings) {
+                findings
+                    .push(Finding::new("log", Status::Broken, with_causes(&error)).with_hint(error.hint()));
+            }
+            Ok(settings)
         }
     }
 }
@@ -97,23 +103,33 @@ fn trust_of(file: &Path, here: &Surroundings) -> &'static str {
     let is_trusted =
         |project: &Path| Trust::read(&here.home.trusted()).is_ok_and(|trust| trust.covers(project));
     match project {
-        Some(project) if file.starts_with(&project) && file != here.home.user_config() => {
-            if is_trusted(&project) { " (project, trusted)" } else { " (project)" }
+        Some(project) if file == project_file(&project) => {
+            if is_trusted(&project) {
+                " (project, trusted)"
+            } else {
+                " (project)"
+            }
         }
         _ => "",
     }
 }
 
-fn agent(sighting: &Sighting) -> Finding {
+fn agent(sighting: &Sighting, settings: &Settings) -> Finding {
     let agent = sighting.agent;
     let (name, package) = (agent.name(), agent.package());
-    let install = format!("ostler agents install {name}");
+    // What is configured outranks what is installed: installing would change nothing.
+    let remedy = match settings.program_key(agent) {
+        Some(key) => format!("correct or remove `{key}` ({})", settings.origin(&key)),
+        None => format!("ostler agents install {name}"),
+    };
     let program = match &sighting.program {
         Ok(program) => program,
         Err(LocateError::NotInstalled { .. }) => {
-            return Finding::new(name, Status::Missing, "not installed").with_remedy(install);
+            return Finding::new(name, Status::Missing, "not installed").with_remedy(remedy);
         }
-        Err(error) => return Finding::new(name, Status::Missing, error.to_string()).with_hint(error.hint()),
+        Err(error @ LocateError::NotThere { .. }) => {
+            return Finding::new(name, Status::Missing, error.to_string()).with_remedy(remedy);
+        }
     };
     let from = match program.origin {
         Origin::Configured => "as configured",
@@ -123,7 +139,7 @@ fn agent(sighting: &Sighting) -> Finding {
     let Some(version) = sighting.version() else {
         let why = sighting.trouble().map(|error| with_causes(error)).unwrap_or_default();
         let finding = Finding::new(name, Status::Missing, format!("{from}, but {why}"));
-        return finding.with_path(&program.path).with_remedy(install);
+        return finding.with_path(&program.path).with_remedy(remedy);
     };
     let standing = package.standing(version);
     let proven = match standing {
@@ -137,7 +153,12 @@ fn agent(sighting: &Sighting) -> Finding {
         (Form::Native, _) => (Status::Note, ""),
         (Form::Script, _) => (Status::Note, "; a script: stopping it may leave the agent running"),
     };
-    Finding::new(name, status, format!("{version}, {proven}, {from}{form}")).with_path(&program.path)
+    // An agent with a note cannot be used as it is, however well its program starts.
+    let (status, note) = match agent.note() {
+        "" => (status, String::new()),
+        note => (Status::Note, format!("; {note}")),
+    };
+    Finding::new(name, status, format!("{version}, {proven}, {from}{form}{note}")).with_path(&program.path)
 }
 
 async fn npm(settings: &Settings, here: &Surroundings) -> Finding {
@@ -151,18 +172,20 @@ async fn npm(settings: &Settings, here: &Surroundings) -> Finding {
     version_of("npm", npm.path(), "needed only to install agents").await
 }
 
-async fn tool(name: &'static str, purpose: &str, here: &Surroundings) -> Finding {
+async fn tool(name: &'static str, purpose: &str, remedy: &str, here: &Surroundings) -> Finding {
     match on_path(name, here.variable("PATH")) {
         Some(program) => version_of(name, &program, purpose).await,
-        None => Finding::new(name, Status::Missing, format!("not on PATH; {purpose}")),
+        None => Finding::new(name, Status::Missing, format!("not on PATH; {purpose}")).with_remedy(remedy),
     }
 }
 
 async fn version_of(name: &str, program: &Path, purpose: &str) -> Finding {
-    match probe::tool_version(program).await {
-        Ok(version) => Finding::new(name, Status::Ok, format!("{version}, {}; {purpose}", short(program))),
-        Err(error) => Finding::new(name, Status::Missing, format!("{}; {purpose}", with_causes(&error))),
-    }
+    let finding = match probe::tool_version(program).await {
+        Ok(version) => Finding::new(name, Status::Ok, format!("{version}; {purpose}")),
+        Err(error) => Finding::new(name, Status::Missing, format!("{}; {purpose}", with_causes(&error)))
+            .with_remedy(format!("start `{} --version` by hand to see what is wrong", program.display())),
+    };
+    finding.with_path(program)
 }
 
 fn kernel() -> Vec<Finding> {
