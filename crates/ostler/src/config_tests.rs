@@ -172,6 +172,8 @@ fn a_relative_script_is_below_the_file_that_names_it() {
     assert_eq!(script(&line("mine.toml"), ""), "/place/mine.toml");
     assert_eq!(script("", &line("plays/one.toml")), "/project/plays/one.toml");
     assert_eq!(script(&line("/x.toml"), ""), "/x.toml");
+    let home = std::env::home_dir().unwrap();
+    assert_eq!(script(&line("~/x.toml"), ""), home.join("x.toml").display().to_string());
     assert_eq!(script(&line("tools"), ""), "tools");
 }
 

@@ -8,7 +8,7 @@ use ostler_agent::document::{Document, Format, Mistake, Segment};
 use ostler_rehearsal::script::BUILTIN;
 use toml::{Table, Value};
 
-use super::sections::{ColorWhen, Config, DEFAULTS};
+use super::sections::{ColorWhen, Config, DEFAULTS, below_home};
 use super::trust::Trust;
 use super::{ConfigError, Effective, Origin, file, project_file};
 use crate::surroundings::Surroundings;
@@ -101,7 +101,7 @@ impl Layer {
         if let Some(Value::String(script)) = rehearse.and_then(|rehearse| rehearse.get_mut("script"))
             && !is_builtin(script)
         {
-            *script = folder.join(&*script).display().to_string();
+            *script = folder.join(below_home(script)).display().to_string();
         }
         self
     }

@@ -114,10 +114,15 @@ pub(crate) struct ProgramPath(#[schemars(regex(pattern = "^(/|~/)."))] String);
 impl ProgramPath {
     /// With `~` replaced.
     pub(crate) fn resolve(&self) -> PathBuf {
-        match (self.0.strip_prefix("~/"), std::env::home_dir()) {
-            (Some(rest), Some(home)) => home.join(rest),
-            _ => PathBuf::from(&self.0),
-        }
+        below_home(&self.0)
+    }
+}
+
+/// A path, with `~` replaced if it begins with `~/`.
+pub(super) fn below_home(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
     }
 }
 
