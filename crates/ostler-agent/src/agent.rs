@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
+use crate::event::{AgentEvent, Usage};
 use crate::package::Package;
 
 /// How a session with an agent is driven.
@@ -59,15 +62,45 @@ pub struct PrivateFile {
     pub content: String,
 }
 
-/// One prompt for an agent.
+/// One prompt for an agent, and under which conditions.
 #[derive(Debug, Clone, Copy)]
 pub struct Task<'a> {
     /// What to do.
     pub prompt: &'a str,
-    /// The directory to do it in.
+    /// The directory to do it in: absolute, with links resolved.
     pub workspace: &'a Path,
-    /// The agent's own id of the session to go on with.
-    pub resume: Option<&'a str>,
+    /// Which session it belongs to.
+    pub session: Session<'a>,
+    /// What the agent may do without asking.
+    pub permissions: Permissions,
+    /// Further rules of what it may do, in the agent's own syntax.
+    pub allow: &'a [String],
+    /// The model, if not the agent's own choice.
+    pub model: Option<&'a str>,
+    /// What is added to the agent's own system prompt.
+    pub system_prompt: Option<&'a str>,
+}
+
+/// Which session a task belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Session<'a> {
+    /// A new one, with an id of the agent's choice.
+    New,
+    /// A new one with this id (a UUID), for agents that take one.
+    Minted(&'a str),
+    /// The one with the agent's own id.
+    Resumed(&'a str),
+}
+
+/// What an agent may do without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permissions {
+    /// Read only.
+    Deny,
+    /// Change files in the workspace.
+    Edits,
+    /// Everything.
+    All,
 }
 
 /// What the agent finds on its standard input.
@@ -77,15 +110,88 @@ pub enum Stdin {
     Null,
     /// This text, then end of file.
     Text(String),
+    /// These lines; then it stays open, and `speak` says what else is written.
+    Spoken(Vec<String>),
 }
 
 /// How to start an agent for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// Arguments after the program.
+    /// Arguments after the program. Never a secret, never the prompt.
     pub args: Vec<String>,
+    /// Variables to set besides those of the surroundings.
+    pub env: Vec<(String, String)>,
     /// What it reads.
     pub stdin: Stdin,
+    /// What a person should know before it starts.
+    pub warnings: Vec<String>,
+}
+
+/// What an agent cannot express is refused, never approximated upward.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{agent} cannot be run this way: {reason}")]
+pub struct Refusal {
+    /// The agent.
+    pub agent: &'static str,
+    /// Why.
+    pub reason: String,
+    /// What to do instead.
+    pub hint: String,
+}
+
+/// Something to tell an agent that listens on its standard input.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Order {
+    /// A further prompt.
+    Prompt(String),
+    /// Stop the turn.
+    Interrupt,
+    /// End the session and exit.
+    End,
+    /// Answer a request for permission.
+    Answer {
+        /// The request's id.
+        request: String,
+        /// Whether it may.
+        decision: Decision,
+    },
+}
+
+/// The answer to a request for permission.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// It may, with this input.
+    Allow(Value),
+    /// It may not, for this reason.
+    Deny(String),
+}
+
+/// Where a record was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// On the agent's standard output.
+    Stdout,
+    /// In the agent's own transcript file.
+    Transcript,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// Reads one agent's records. Remembers what it needs to: totals that the agent only reports as sums, the last reason
+/// for a step's end. Never fails and never panics on any record; an unknown one becomes `AgentEvent::Unknown`.
+pub trait Decoder: Send {
+    /// What one JSON record means.
+    fn events(&mut self, source: Source, record: &Value) -> Vec<AgentEvent>;
+    /// What it means that the process ended, given the end of its standard error: for agents whose end is their last
+    /// record, or that fail before the first one. Empty if all was said.
+    fn exited(&mut self, exit: Exit, stderr_tail: &str) -> Vec<AgentEvent>;
 }
 
 /// What Ostler must know about one agent program. Stateless; does no I/O.
@@ -107,8 +213,15 @@ pub trait Agent: Sync {
     /// The shortest arguments with which a person gives it a prompt in a rehearsal: no screen to fill, and every
     /// permission granted, since the model does what the script says and nothing else.
     fn by_hand(&self, prompt: &str) -> Vec<String>;
-    /// How to start it for a task with nobody watching: JSON records on stdout, every permission granted.
-    fn unattended(&self, task: &Task<'_>) -> Launch;
+    /// How to start it for a task with nobody watching: JSON records on stdout.
+    fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal>;
+    /// The line that tells it `order`, for agents that listen on their standard input.
+    fn speak(&self, _order: &Order) -> Option<String> {
+        None
+    }
+    /// A reader for its records. `before` is what the session had used before this process, where that is known: some
+    /// agents report sums over the session.
+    fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder>;
 }
 
 /// The agent of that name.

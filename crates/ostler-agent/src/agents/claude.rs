@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use crate::agent::{Agent, DUMMY_KEY, Engine, Launch, Setup, Stage, Stdin, Task, pairs, words};
+use crate::agent::{
+    Agent, DUMMY_KEY, Decoder, Engine, Launch, Refusal, Session, Setup, Stage, Stdin, Task, pairs, words,
+};
+use crate::event::Usage;
 use crate::package::{Native, Package};
 
 /// The npm package of Claude Code.
@@ -46,15 +49,19 @@ impl Agent for Claude {
     fn by_hand(&self, prompt: &str) -> Vec<String> {
         words(["-p", "--permission-mode", "bypassPermissions", prompt])
     }
-    fn unattended(&self, task: &Task<'_>) -> Launch {
+    fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         let mut args =
             words(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
         args.extend(words(["--permission-mode", "bypassPermissions"]));
-        if let Some(session) = task.resume {
+        if let Session::Resumed(session) = task.session {
             args.extend(words(["--resume", session]));
         }
         let message = json!({"type": "user", "message": {"role": "user", "content": task.prompt}});
-        Launch { args, stdin: Stdin::Text(format!("{message}\n")) }
+        let stdin = Stdin::Text(format!("{message}\n"));
+        Ok(Launch { args, env: Vec::new(), stdin, warnings: Vec::new() })
+    }
+    fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
+        Box::new(super::Unread)
     }
 }
 
@@ -80,8 +87,11 @@ impl Agent for ClaudeTerminal {
     fn by_hand(&self, prompt: &str) -> Vec<String> {
         words([prompt])
     }
-    fn unattended(&self, task: &Task<'_>) -> Launch {
-        Claude.unattended(task)
+    fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
+        Claude.launch(task)
+    }
+    fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
+        Claude.decoder(before)
     }
 }
 

@@ -1,6 +1,10 @@
 //! Codex. Facts: observed on 0.166.0.
 
-use crate::agent::{Agent, DUMMY_KEY, Engine, Launch, PrivateFile, Setup, Stage, Stdin, Task, pairs, words};
+use crate::agent::{
+    Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Session, Setup, Stage, Stdin, Task,
+    pairs, words,
+};
+use crate::event::Usage;
 use crate::package::{Native, Package};
 
 /// The npm package of Codex.
@@ -81,21 +85,27 @@ impl Agent for Codex {
     fn by_hand(&self, prompt: &str) -> Vec<String> {
         words(["exec", "--dangerously-bypass-approvals-and-sandbox", prompt])
     }
-    fn unattended(&self, task: &Task<'_>) -> Launch {
+    fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         let mut args = words(["exec"]);
-        if task.resume.is_some() {
+        if matches!(task.session, Session::Resumed(_)) {
             args.push("resume".to_owned());
         }
         args.extend(words(["--json", "--dangerously-bypass-approvals-and-sandbox"]));
         args.extend(words(QUIET));
-        match task.resume {
-            Some(session) => args.push(session.to_owned()),
+        match task.session {
+            Session::Resumed(session) => args.push(session.to_owned()),
             // `resume` has no -C: there the working directory of the process decides.
-            None => args.extend(words(["-C", &task.workspace.display().to_string()])),
+            Session::New | Session::Minted(_) => {
+                args.extend(words(["-C", &task.workspace.display().to_string()]));
+            }
         }
         // The prompt goes to stdin, so that a long one does not meet the limit on arguments.
         args.push("-".to_owned());
-        Launch { args, stdin: Stdin::Text(task.prompt.to_owned()) }
+        let stdin = Stdin::Text(task.prompt.to_owned());
+        Ok(Launch { args, env: Vec::new(), stdin, warnings: Vec::new() })
+    }
+    fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
+        Box::new(super::Unread)
     }
 }
 

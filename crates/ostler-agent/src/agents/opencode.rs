@@ -2,7 +2,11 @@
 
 use serde_json::json;
 
-use crate::agent::{Agent, DUMMY_KEY, Engine, Launch, PrivateFile, Setup, Stage, Stdin, Task, pairs, words};
+use crate::agent::{
+    Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Session, Setup, Stage, Stdin, Task,
+    pairs, words,
+};
+use crate::event::Usage;
 use crate::package::{Native, Package};
 
 /// The npm package of OpenCode.
@@ -64,13 +68,17 @@ impl Agent for OpenCode {
     fn by_hand(&self, prompt: &str) -> Vec<String> {
         words(["run", "--title", "rehearsal", prompt])
     }
-    fn unattended(&self, task: &Task<'_>) -> Launch {
+    fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         // Without a title it asks the model for one.
         let mut args = words(["run", "--format", "json", "--title", "ostler"]);
-        if let Some(session) = task.resume {
+        if let Session::Resumed(session) = task.session {
             args.extend(words(["--session", session]));
         }
-        Launch { args, stdin: Stdin::Text(task.prompt.to_owned()) }
+        let stdin = Stdin::Text(task.prompt.to_owned());
+        Ok(Launch { args, env: Vec::new(), stdin, warnings: Vec::new() })
+    }
+    fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
+        Box::new(super::Unread)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ostler_agent::agent::{Agent, Launch, Stdin, Task};
+use ostler_agent::agent::{Agent, Launch, Session, Stdin, Task};
 use ostler_agent::agents::{Claude, Codex, OpenCode};
 use serde_json::Value;
 
@@ -31,13 +31,16 @@ impl Player {
 
     pub(crate) fn launch(self, task: &Task<'_>) -> Launch {
         match self {
-            Self::ClaudeStream | Self::Codex | Self::OpenCode => self.agent().unattended(task),
+            Self::ClaudeStream | Self::Codex | Self::OpenCode => self.agent().launch(task).unwrap(),
             Self::ClaudeOneShot => {
                 let mut args = vec!["-p", "--output-format", "stream-json", "--verbose"];
                 args.extend(["--permission-mode", "bypassPermissions"]);
-                args.extend(task.resume.iter().flat_map(|session| ["--resume", session]));
+                if let Session::Resumed(session) = task.session {
+                    args.extend(["--resume", session]);
+                }
                 let args = args.into_iter().map(str::to_owned).collect();
-                Launch { args, stdin: Stdin::Text(task.prompt.to_owned()) }
+                let stdin = Stdin::Text(task.prompt.to_owned());
+                Launch { args, env: Vec::new(), stdin, warnings: Vec::new() }
             }
         }
     }

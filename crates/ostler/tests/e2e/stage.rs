@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use ostler_agent::agent::{Setup, Stage as Place, Stdin, Task};
+use ostler_agent::agent::{Permissions, Session, Setup, Stage as Place, Stdin, Task};
 use ostler_agent::document::Format;
 use ostler_rehearsal::log::{Entry, Played, RequestLog};
 use ostler_rehearsal::script::{self, Play};
@@ -98,7 +98,15 @@ impl Stage {
     /// Starts the agent. It ends with the stage if it does not end by itself.
     pub(crate) async fn start(&self, prompt: &str, resume: Option<&str>) -> Child {
         let workspace = self.workspace();
-        let task = Task { prompt, workspace: &workspace, resume };
+        let task = Task {
+            prompt,
+            workspace: &workspace,
+            session: resume.map_or(Session::New, Session::Resumed),
+            permissions: Permissions::All,
+            allow: &[],
+            model: None,
+            system_prompt: None,
+        };
         let launch = self.player.launch(&task);
         let place = Place { url: self.url.clone(), home: self.folder.path().join("home") };
         let Setup { env, folders, files } = self.player.agent().rehearsed(&place);
@@ -117,6 +125,7 @@ impl Stage {
             .env("TERM", "xterm-256color")
             .env(MARK, self.mark())
             .envs(env)
+            .envs(launch.env)
             .current_dir(&workspace)
             .stdin(Stdio::piped())
             .stdout(self.output("stdout"))

@@ -1,0 +1,196 @@
+//! What an agent said, decoded: the one event that watchdog, display, journal and completion all read.
+//!
+//! Foreign records become these in `agents/*`; nothing here knows a wire format. No clock, no ids of ours.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One thing that an agent said about itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum AgentEvent {
+    /// A session is there. May come again with every turn.
+    Started {
+        /// The agent's own id of the session.
+        session: String,
+        /// The model it means to use, where it says so.
+        model: Option<String>,
+    },
+    /// The agent took a prompt.
+    Asked {
+        /// The prompt as the agent shows it.
+        text: String,
+    },
+    /// Words for the reader.
+    Said {
+        /// The words.
+        text: String,
+        /// A piece, or the whole.
+        part: Part,
+        /// The call of the sub-agent that says it.
+        within: Option<String>,
+    },
+    /// Words of the model to itself.
+    Thought {
+        /// The words; empty where the agent only says that it thinks.
+        text: String,
+    },
+    /// A tool or sub-agent call was opened.
+    ToolStarted {
+        /// The agent's id of the call.
+        call: String,
+        /// The tool, as the agent names it.
+        tool: String,
+        /// What it is called with.
+        input: Value,
+        /// The call of the sub-agent that makes it.
+        within: Option<String>,
+    },
+    /// A call was closed.
+    ToolEnded {
+        /// The agent's id of the call.
+        call: String,
+        /// How it went.
+        result: ToolResult,
+    },
+    /// Work that goes on beside the turn: a background command, a sub-agent. Keeps the session from being over.
+    TaskOpened {
+        /// The agent's id of the task.
+        task: String,
+    },
+    /// Such work ended.
+    TaskClosed {
+        /// The agent's id of the task.
+        task: String,
+    },
+    /// Tokens were used. Never cumulative: what this event adds.
+    Spent(Usage),
+    /// The agent waits for something that is not a tool.
+    Blocked(Blocked),
+    /// The turn is over.
+    TurnEnded(TurnOutcome),
+    /// New to us: counts as life, is kept, is never fatal.
+    Unknown {
+        /// The record's kind, as far as it has one.
+        kind: String,
+    },
+}
+
+/// Whether words are a piece of what will come whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// A piece; the whole will follow.
+    Delta,
+    /// All of it.
+    Whole,
+}
+
+/// How a call went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// Whether the agent calls it a failure.
+    pub failed: bool,
+    /// The exit code of a command, where the agent tells it.
+    pub exit_code: Option<i64>,
+    /// What came of it, as text.
+    pub text: String,
+}
+
+/// Tokens and money, as far as the agent tells them: absent is not zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read, those from a cache included.
+    pub input_tokens: Option<u64>,
+    /// Tokens written.
+    pub output_tokens: Option<u64>,
+    /// Tokens read from a cache.
+    pub cached_tokens: Option<u64>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+}
+
+/// What an agent waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "blocked", rename_all = "snake_case")]
+pub enum Blocked {
+    /// The provider failed and the agent will try again.
+    Retrying {
+        /// Which try failed, from 1.
+        attempt: u32,
+        /// How many it will make, where it says so.
+        limit: Option<u32>,
+        /// How long it waits.
+        delay: Option<Duration>,
+        /// Why, in the agent's words.
+        reason: String,
+        /// What kind of failure it is.
+        class: FailureClass,
+    },
+    /// It asks for permission and can be answered.
+    Permission {
+        /// The id to answer with.
+        request: String,
+        /// The tool.
+        tool: String,
+        /// What it would be called with.
+        input: Value,
+    },
+    /// It was refused something and went on.
+    Denied {
+        /// The tool.
+        tool: String,
+        /// The reason given.
+        reason: String,
+    },
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "turn", rename_all = "snake_case")]
+pub enum TurnOutcome {
+    /// The agent's positive end marker.
+    Done {
+        /// Its last words.
+        text: String,
+    },
+    /// It was interrupted.
+    Interrupted,
+    /// It failed.
+    Failed(Failure),
+}
+
+/// A failure that the agent reports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind.
+    pub class: FailureClass,
+    /// In the agent's words.
+    pub detail: String,
+    /// For a used-up quota: when it is there again, as seconds since 1970, where it is said.
+    pub resets_at: Option<i64>,
+}
+
+/// Kinds of failure, by what a person would do about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// Log in, or mend the key.
+    Auth,
+    /// Wait for the quota, or pay.
+    Quota,
+    /// Try again later.
+    Overloaded,
+    /// The provider's fault, or the way to it.
+    Provider,
+    /// The model, the prompt or the context: another request is needed.
+    Model,
+    /// The program itself broke.
+    Crashed,
+    /// The agent's own limit on turns or money.
+    Limit,
+    /// Not told.
+    Unknown,
+}
