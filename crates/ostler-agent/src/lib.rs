@@ -14,3 +14,4 @@ pub mod framer;
 pub mod outcome;
 pub mod package;
 pub mod record;
+pub mod run_event;

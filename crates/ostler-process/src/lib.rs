@@ -2,12 +2,14 @@
 //!
 //! - [`locate`]: where an agent's program is; [`probe`]: whether it starts, and which version it is.
 //! - [`install`]: a program from npm into Ostler's own folder, whole or not at all.
+//! - [`journal`]: a run as it is on disk.
 //! - [`host`]: what this machine offers.
 
 mod capture;
 mod group;
 pub mod host;
 pub mod install;
+pub mod journal;
 pub mod locate;
 pub mod probe;
 

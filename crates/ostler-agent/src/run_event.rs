@@ -1,0 +1,177 @@
+//! What happened in a run, in order: the lines of `events.ndjson` and of `ostler run --json`.
+//!
+//! A line has `v`, `seq`, `ms` and `kind`; the rest belongs to the kind. Readers pass over kinds that they do not know,
+//! so that an old reader can read a new journal.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::event::AgentEvent;
+
+/// Version of a line's shape.
+pub const VERSION: u32 = 1;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunEvent {
+    /// Its number in the run, from 1, without gaps.
+    pub seq: u64,
+    /// Milliseconds since the run's first attempt began; parked and abandoned time included.
+    pub ms: u64,
+    /// What.
+    pub kind: RunEventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RunEventKind {
+    /// A process was started for an attempt.
+    Spawned {
+        /// Its id.
+        pid: u32,
+        /// Which attempt, from 1.
+        attempt: u32,
+        /// What keeps its descendants together.
+        containment: String,
+    },
+    /// The agent said something.
+    Agent(AgentEvent),
+    /// A line of output that is not a record.
+    Noise {
+        /// Its beginning.
+        text: String,
+    },
+    /// A record that is broken, or too long.
+    Garbled {
+        /// Its beginning, or its length.
+        text: String,
+    },
+    /// Life was seen on a channel that leaves no other mark. At most one a channel every few seconds.
+    Seen {
+        /// Which.
+        channel: Channel,
+    },
+    /// Something a person should know.
+    Warn {
+        /// What.
+        text: String,
+    },
+    /// The run waits for something outside: a quota, a network.
+    Parked {
+        /// For what.
+        reason: String,
+        /// Until when, as seconds since 1970, where that is known.
+        until: Option<i64>,
+    },
+    /// It waits no more.
+    Unparked,
+    /// A rung of the stop ladder was taken.
+    Stopping {
+        /// Which.
+        rung: String,
+        /// Why the run is stopped.
+        reason: String,
+    },
+    /// The agent's session is gone on with.
+    Resumed {
+        /// Which attempt begins, from 2.
+        attempt: u32,
+        /// Why.
+        reason: String,
+    },
+    /// The process of an attempt is gone.
+    Exited {
+        /// Its code, if it ended by itself.
+        code: Option<i32>,
+        /// The signal, if it was ended by one.
+        signal: Option<i32>,
+        /// How many of its descendants were still there after the stop.
+        survivors: u32,
+    },
+    /// How the run ended: the last line of an attempt.
+    Outcome(Value),
+}
+
+/// A way in which an agent shows life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// Records on its standard output.
+    Stdout,
+    /// Its transcript, or a sub-agent's, grew.
+    Transcript,
+    /// It called the bridge.
+    Bridge,
+    /// Its descendants use the processor or the disk.
+    Tree,
+    /// The workspace changed.
+    Workspace,
+}
+
+impl RunEvent {
+    /// The event as one line, without its end.
+    pub fn line(&self) -> Result<String, serde_json::Error> {
+        let kind = serde_json::to_string(&self.kind)?;
+        // Every kind is an object; its fields follow ours.
+        let rest = kind.strip_prefix('{').unwrap_or(&kind);
+        Ok(format!("{{\"v\":{VERSION},\"seq\":{},\"ms\":{},{rest}", self.seq, self.ms))
+    }
+
+    /// Reads a line. `None` for a line that is torn, of another version, or of a kind that is new to us.
+    pub fn read(line: &[u8]) -> Option<Self> {
+        let mut fields: Map<String, Value> = serde_json::from_slice(line).ok()?;
+        if fields.remove("v")? != VERSION {
+            return None;
+        }
+        let (seq, ms) = (fields.remove("seq")?.as_u64()?, fields.remove("ms")?.as_u64()?);
+        let kind = serde_json::from_value(Value::Object(fields)).ok()?;
+        Some(Self { seq, ms, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::event::{FailureClass, Part, ToolResult, TurnOutcome, Usage};
+
+    #[test]
+    fn a_line_is_read_as_it_was_written() {
+        let result = ToolResult { failed: false, exit_code: Some(0), text: "ok\n".to_owned() };
+        let kinds = [
+            RunEventKind::Spawned { pid: 7, attempt: 1, containment: "cgroup".to_owned() },
+            RunEventKind::Agent(AgentEvent::Started { session: "s".to_owned(), model: None }),
+            RunEventKind::Agent(AgentEvent::Said {
+                text: "hé\u{0}".to_owned(),
+                part: Part::Whole,
+                within: None,
+            }),
+            RunEventKind::Agent(AgentEvent::ToolEnded { call: "c".to_owned(), result }),
+            RunEventKind::Agent(AgentEvent::Spent(Usage { cost_usd: Some(0.5), ..Usage::default() })),
+            RunEventKind::Agent(AgentEvent::TurnEnded(TurnOutcome::Failed(crate::event::Failure {
+                class: FailureClass::Quota,
+                detail: "limit".to_owned(),
+                resets_at: Some(5),
+            }))),
+            RunEventKind::Seen { channel: Channel::Transcript },
+            RunEventKind::Unparked,
+            RunEventKind::Outcome(json!({"outcome": "completed"})),
+        ];
+        for kind in kinds {
+            let event = RunEvent { seq: 3, ms: 12, kind };
+            let line = event.line().unwrap();
+            assert!(line.starts_with("{\"v\":1,\"seq\":3,\"ms\":12,\"kind\":\""), "{line}");
+            assert_eq!(RunEvent::read(line.as_bytes()), Some(event), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_passed_over() {
+        for line in ["", "{\"v\":1,\"seq\":1,", "{\"v\":2,\"seq\":1,\"ms\":1,\"kind\":\"unparked\"}"] {
+            assert_eq!(RunEvent::read(line.as_bytes()), None, "{line}");
+        }
+        assert_eq!(RunEvent::read(b"{\"v\":1,\"seq\":1,\"ms\":1,\"kind\":\"from_tomorrow\"}"), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! Runs as they are on disk: live, finished or abandoned.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use ostler_agent::run_event::RunEvent;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+
+use super::{Facts, JournalError};
+
+/// How a run stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// Somebody runs it now.
+    Live,
+    /// It has an outcome.
+    Ended(Value),
+    /// It has neither an outcome nor an owner: Ostler was killed.
+    Abandoned,
+}
+
+/// A run on disk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What was known when it began.
+    pub facts: Facts,
+    /// How it stands.
+    pub state: State,
+}
+
+impl Kept {
+    fn read(folder: PathBuf) -> Result<Self, JournalError> {
+        let path = folder.join("run.json");
+        let failed = |source| JournalError::Read { path: path.clone(), source };
+        let text = std::fs::read(&path).map_err(failed)?;
+        let facts = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
+        // The lock first: a run that ends in between is then seen as ended, not as abandoned.
+        let is_live = is_locked(&folder);
+        let outcome = std::fs::read(folder.join("outcome.json")).ok();
+        let state = match outcome.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+            _ if is_live => State::Live,
+            Some(outcome) => State::Ended(outcome),
+            None => State::Abandoned,
+        };
+        Ok(Self { folder, facts, state })
+    }
+
+    /// Every event that can be read, in order. A torn line and kinds that are new to us are passed over.
+    pub fn events(&self) -> Result<impl Iterator<Item = RunEvent>, JournalError> {
+        let path = self.folder.join("events.ndjson");
+        let file = File::open(&path).map_err(|source| JournalError::Read { path, source })?;
+        let lines = BufReader::new(file).split(b'\n');
+        Ok(lines.map_while(Result::ok).filter_map(|line| RunEvent::read(&line)))
+    }
+
+    /// Where the raw bytes of a stream are.
+    pub fn raw(&self, name: &str) -> PathBuf {
+        self.folder.join("raw").join(name)
+    }
+}
+
+/// Every run, the newest first. What cannot be read as a run is left out.
+pub fn list(runs: &Path) -> Vec<Kept> {
+    let folders = std::fs::read_dir(runs).into_iter().flatten().flatten();
+    let mut found: Vec<_> = folders.filter_map(|entry| Kept::read(entry.path()).ok()).collect();
+    // Ids begin with the time.
+    found.sort_by(|left, right| right.facts.run.cmp(&left.facts.run));
+    found
+}
+
+/// The run with that id, or with an id that only it begins with, or the `last` one.
+pub fn find(runs: &Path, run: &str) -> Result<Kept, JournalError> {
+    let unknown = || JournalError::Unknown { run: run.to_owned() };
+    let all = list(runs);
+    if run == "last" {
+        return all.into_iter().next().ok_or_else(unknown);
+    }
+    let mut fitting = all.into_iter().filter(|kept| kept.facts.run.starts_with(run) && !run.is_empty());
+    match (fitting.next(), fitting.next()) {
+        (Some(only), None) => Ok(only),
+        (Some(first), Some(_)) if first.facts.run == run => Ok(first),
+        (Some(_), Some(_)) | (None, _) => Err(unknown()),
+    }
+}
+
+fn is_locked(folder: &Path) -> bool {
+    let Ok(file) = File::open(folder.join("lock")) else { return false };
+    flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+}

@@ -1,0 +1,86 @@
+use ostler_agent::event::{AgentEvent, Part};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+
+fn facts(run: &str) -> Facts {
+    Facts {
+        v: 1,
+        run: run.to_owned(),
+        agent: "codex".to_owned(),
+        engine: "stream".to_owned(),
+        program: "/bin/codex".into(),
+        agent_version: None,
+        cwd: "/place".into(),
+        began_at: 1,
+        prompt: "do it".to_owned(),
+        rehearse: None,
+        permissions: "edits".to_owned(),
+        limits: json!({}),
+    }
+}
+
+fn said(text: &str) -> RunEventKind {
+    RunEventKind::Agent(AgentEvent::Said { text: text.to_owned(), part: Part::Whole, within: None })
+}
+
+#[test]
+fn a_run_is_live_then_ended() {
+    let runs = TempDir::new().unwrap();
+    let mut journal = Journal::create(runs.path(), &facts("run-1")).unwrap();
+    journal.raw(Stream::Stdout, b"{\"a\":1}\n").unwrap();
+    journal.event(1, said("one")).unwrap();
+    journal.event(2, said("two")).unwrap();
+    assert_eq!(find(runs.path(), "run").unwrap().state, State::Live);
+    let busy = Journal::go_on(&find(runs.path(), "last").unwrap()).unwrap_err();
+    assert!(matches!(busy, JournalError::Busy { .. }), "{busy}");
+    journal.close(&json!({"outcome": "completed"})).unwrap();
+    let kept = find(runs.path(), "run-1").unwrap();
+    assert_eq!(kept.state, State::Ended(json!({"outcome": "completed"})));
+    assert_eq!(std::fs::read(kept.raw("stdout")).unwrap(), b"{\"a\":1}\n");
+    let told: Vec<_> = kept.events().unwrap().map(|event| (event.seq, event.ms, event.kind)).collect();
+    assert_eq!(told, [(1, 1, said("one")), (2, 2, said("two"))]);
+}
+
+#[test]
+fn an_abandoned_run_is_gone_on_with_after_its_torn_line() {
+    let runs = TempDir::new().unwrap();
+    let mut journal = Journal::create(runs.path(), &facts("run-1")).unwrap();
+    journal.event(1, said("one")).unwrap();
+    let folder = journal.folder().to_owned();
+    drop(journal);
+    let mut torn = OpenOptions::new().append(true).open(folder.join("events.ndjson")).unwrap();
+    torn.write_all(b"{\"v\":1,\"seq\":2,\"ms\":").unwrap();
+    let kept = find(runs.path(), "last").unwrap();
+    assert_eq!(kept.state, State::Abandoned);
+    let mut journal = Journal::go_on(&kept).unwrap();
+    journal.event(9, said("again")).unwrap();
+    let told: Vec<_> = kept.events().unwrap().map(|event| event.seq).collect();
+    assert_eq!(told, [1, 2]);
+}
+
+#[test]
+fn files_are_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let runs = TempDir::new().unwrap();
+    let journal = Journal::create(runs.path(), &facts("run-1")).unwrap();
+    let mode =
+        |name: &str| std::fs::metadata(journal.folder().join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(
+        (mode(""), mode("raw"), mode("run.json"), mode("events.ndjson")),
+        (0o700, 0o700, 0o600, 0o600)
+    );
+}
+
+#[test]
+fn an_id_that_fits_two_runs_fits_none() {
+    let runs = TempDir::new().unwrap();
+    for run in ["run-1", "run-12"] {
+        Journal::create(runs.path(), &facts(run)).unwrap();
+    }
+    assert!(find(runs.path(), "run").is_err());
+    assert_eq!(find(runs.path(), "run-12").unwrap().facts.run, "run-12");
+    assert_eq!(list(runs.path()).len(), 2);
+    assert!(find(runs.path(), "").is_err());
+}
