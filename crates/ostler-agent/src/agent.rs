@@ -79,6 +79,8 @@ pub struct Task<'a> {
     pub model: Option<&'a str>,
     /// What is added to the agent's own system prompt.
     pub system_prompt: Option<&'a str>,
+    /// A folder that is the run's alone, below which [`Launch::files`] are.
+    pub private: &'a Path,
 }
 
 /// Which session a task belongs to.
@@ -123,8 +125,34 @@ pub struct Launch {
     pub env: Vec<(String, String)>,
     /// What it reads.
     pub stdin: Stdin,
+    /// Files that must exist before it starts, below the task's private folder.
+    pub files: Vec<PrivateFile>,
     /// What a person should know before it starts.
     pub warnings: Vec<String>,
+    /// What else holds where the agent runs as root.
+    pub as_root: AsRoot,
+}
+
+/// What is different for root. Whether somebody is root is not known here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AsRoot {
+    /// Further variables.
+    pub env: Vec<(String, String)>,
+    /// Further warnings.
+    pub warnings: Vec<String>,
+}
+
+impl Launch {
+    pub(crate) fn new(args: Vec<String>, stdin: Stdin) -> Self {
+        Self {
+            args,
+            env: Vec::new(),
+            stdin,
+            files: Vec::new(),
+            warnings: Vec::new(),
+            as_root: AsRoot::default(),
+        }
+    }
 }
 
 /// What an agent cannot express is refused, never approximated upward.
@@ -192,6 +220,58 @@ pub trait Decoder: Send {
     /// What it means that the process ended, given the end of its standard error: for agents whose end is their last
     /// record, or that fail before the first one. Empty if all was said.
     fn exited(&mut self, exit: Exit, stderr_tail: &str) -> Vec<AgentEvent>;
+    /// What a line means that is not a record. Nothing, for agents that write records.
+    fn noise(&mut self, _text: &str) -> Vec<AgentEvent> {
+        Vec::new()
+    }
+    /// Tells it how many seconds the machine's clock is east of UTC, for agents that print local times. Zero unless
+    /// told.
+    fn clock_is_east_by(&mut self, _seconds: i64) {}
+}
+
+/// What an agent's own record of a session is found by.
+#[derive(Clone, Copy)]
+pub struct Whereabouts<'a> {
+    /// The home directory of whoever runs the agent.
+    pub home: &'a Path,
+    /// The variables that the agent is started with.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// The directory it is started in: absolute, with links resolved.
+    pub workspace: &'a Path,
+    /// The agent's own id of the session.
+    pub session: &'a str,
+}
+
+impl Whereabouts<'_> {
+    /// The folder that a variable names, or one below the home directory.
+    pub(crate) fn folder(&self, variable: &str, below_home: &str) -> PathBuf {
+        let named = (self.variable)(variable).filter(|value| !value.is_empty());
+        named.map_or_else(|| self.home.join(below_home), PathBuf::from)
+    }
+}
+
+/// Where an agent's own record of a session is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TranscriptPlace {
+    /// Records of [`Source::Transcript`] in one file, which need not exist before the first prompt.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// A folder with more of them, one for each sub-agent, likewise.
+        beside: Option<PathBuf>,
+    },
+    /// The same, in the file below a folder, at any depth, whose name ends like this.
+    Below {
+        /// The folder.
+        folder: PathBuf,
+        /// The end of the file's name.
+        suffix: String,
+    },
+    /// Files that grow while it works, in a form that is not read.
+    Growth {
+        /// The files.
+        files: Vec<PathBuf>,
+    },
 }
 
 /// What Ostler must know about one agent program. Stateless; does no I/O.
@@ -204,6 +284,10 @@ pub trait Agent: Sync {
     fn engine(&self) -> Engine;
     /// Where the program comes from.
     fn package(&self) -> &'static Package;
+    /// The program itself, for an agent that comes from no package.
+    fn program(&self) -> Option<&str> {
+        None
+    }
     /// One remark for `agents list`, or nothing.
     fn note(&self) -> &'static str {
         ""
@@ -219,9 +303,13 @@ pub trait Agent: Sync {
     fn speak(&self, _order: &Order) -> Option<String> {
         None
     }
-    /// A reader for its records. `before` is what the session had used before this process, where that is known: some
-    /// agents report sums over the session.
+    /// A reader for its records. `before` is what the session had used before this process, nothing if it is a new
+    /// one: some agents report sums over the session.
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder>;
+    /// Where its own record of a session is, if it keeps one.
+    fn transcript(&self, _whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
+        None
+    }
 }
 
 /// The agent of that name.

@@ -2,28 +2,18 @@
 
 mod claude;
 mod codex;
+mod command;
 mod opencode;
+mod reading;
+mod rules;
 
 pub use claude::{CLAUDE, Claude, ClaudeTerminal};
 pub use codex::{CODEX, Codex};
+pub use command::{COMMAND, Command};
 pub use opencode::{OPENCODE, OpenCode};
 
-use serde_json::Value;
+use crate::agent::Agent;
 
-use crate::agent::{Agent, Decoder, Exit, Source};
-use crate::event::AgentEvent;
-
-/// Every agent, in the order in which they are listed and preferred.
+/// Every agent, in the order in which they are listed and preferred. A [`Command`] is none of them: it is made from
+/// words.
 pub static AGENTS: &[&dyn Agent] = &[&ClaudeTerminal, &Claude, &Codex, &OpenCode];
-
-/// A reader that takes every record for an unknown one.
-struct Unread;
-
-impl Decoder for Unread {
-    fn events(&mut self, _source: Source, record: &Value) -> Vec<AgentEvent> {
-        vec![AgentEvent::Unknown { kind: record["type"].as_str().unwrap_or_default().to_owned() }]
-    }
-    fn exited(&mut self, _exit: Exit, _stderr_tail: &str) -> Vec<AgentEvent> {
-        Vec::new()
-    }
-}

@@ -11,7 +11,8 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum AgentEvent {
-    /// A session is there. May come again with every turn.
+    /// A session is there. May come again with every turn; after a turn's end it is a further turn, which nobody need
+    /// have asked for: a background task that ended starts one.
     Started {
         /// The agent's own id of the session.
         session: String,
@@ -69,6 +70,11 @@ pub enum AgentEvent {
     Spent(Usage),
     /// The agent waits for something that is not a tool.
     Blocked(Blocked),
+    /// A remark about itself that asks for nothing: a compaction, another model, a warning.
+    Noted {
+        /// In the agent's words where it has some.
+        text: String,
+    },
     /// The turn is over.
     TurnEnded(TurnOutcome),
     /// New to us: counts as life, is kept, is never fatal.
@@ -137,6 +143,11 @@ pub enum Blocked {
         tool: String,
         /// What it would be called with.
         input: Value,
+    },
+    /// The question with this id was taken back: no answer is awaited any more.
+    Withdrawn {
+        /// The id of the question.
+        request: String,
     },
     /// It was refused something and went on.
     Denied {

@@ -3,13 +3,14 @@
 //! - [`agent`]: what Ostler must know about one agent program; [`agents`]: the ones it knows, one file each.
 //! - [`package`]: where an agent program comes from.
 //! - [`framer`], [`record`], [`event`]: bytes into lines, lines into records, records into what they mean.
-//! - [`outcome`]: how a run ended.
+//! - [`failure`]: what kind of failure an agent reports; [`outcome`]: how a run ended.
 //! - [`document`]: files that people write, read with errors that help.
 
 pub mod agent;
 pub mod agents;
 pub mod document;
 pub mod event;
+pub mod failure;
 pub mod framer;
 pub mod outcome;
 pub mod package;

@@ -1,9 +1,18 @@
 //! Claude Code. Facts: observed on 2.1.197.
+//!
+//! `launch` starts it, `control` is what is said to it, `decoder` what it says on its standard output, `transcript` what
+//! it writes into its own file.
 
-use serde_json::json;
+mod control;
+mod decoder;
+mod launch;
+mod message;
+mod result;
+mod transcript;
 
 use crate::agent::{
-    Agent, DUMMY_KEY, Decoder, Engine, Launch, Refusal, Session, Setup, Stage, Stdin, Task, pairs, words,
+    Agent, DUMMY_KEY, Decoder, Engine, Launch, Order, Refusal, Setup, Stage, Task, TranscriptPlace,
+    Whereabouts, pairs, words,
 };
 use crate::event::Usage;
 use crate::package::{Native, Package};
@@ -50,18 +59,17 @@ impl Agent for Claude {
         words(["-p", "--permission-mode", "bypassPermissions", prompt])
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
-        let mut args =
-            words(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
-        args.extend(words(["--permission-mode", "bypassPermissions"]));
-        if let Session::Resumed(session) = task.session {
-            args.extend(words(["--resume", session]));
-        }
-        let message = json!({"type": "user", "message": {"role": "user", "content": task.prompt}});
-        let stdin = Stdin::Text(format!("{message}\n"));
-        Ok(Launch { args, env: Vec::new(), stdin, warnings: Vec::new() })
+        launch::launch(task)
     }
+    fn speak(&self, order: &Order) -> Option<String> {
+        Some(control::line(order))
+    }
+    /// Its sums are of this process, not of the session: `before` is not needed.
     fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
-        Box::new(super::Unread)
+        Box::new(decoder::Claude::default())
+    }
+    fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
+        Some(transcript::place(whereabouts))
     }
 }
 
@@ -90,8 +98,14 @@ impl Agent for ClaudeTerminal {
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         Claude.launch(task)
     }
+    fn speak(&self, order: &Order) -> Option<String> {
+        Claude.speak(order)
+    }
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
         Claude.decoder(before)
+    }
+    fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
+        Claude.transcript(whereabouts)
     }
 }
 

@@ -1,8 +1,14 @@
 //! Codex. Facts: observed on 0.166.0.
+//!
+//! `launch` starts it, `decoder` reads its standard output, `rollout` its own file.
+
+mod decoder;
+mod launch;
+mod rollout;
 
 use crate::agent::{
-    Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Session, Setup, Stage, Stdin, Task,
-    pairs, words,
+    Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task, TranscriptPlace,
+    Whereabouts, pairs, words,
 };
 use crate::event::Usage;
 use crate::package::{Native, Package};
@@ -41,18 +47,6 @@ pub static CODEX: Package = Package {
 /// shell and `apply_patch`; newer ones take their tools through JavaScript, unknown ones lose `apply_patch`.
 const REHEARSED_MODEL: &str = "gpt-5.5";
 
-/// Background features that call home. Without network they delay the exit by seconds.
-const QUIET: [&str; 8] = [
-    "--disable",
-    "unbounded_connection_retries",
-    "--disable",
-    "plugins",
-    "--disable",
-    "apps",
-    "--disable",
-    "remote_plugin",
-];
-
 /// Codex driven by `exec --json`.
 pub struct Codex;
 
@@ -86,26 +80,17 @@ impl Agent for Codex {
         words(["exec", "--dangerously-bypass-approvals-and-sandbox", prompt])
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
-        let mut args = words(["exec"]);
-        if matches!(task.session, Session::Resumed(_)) {
-            args.push("resume".to_owned());
-        }
-        args.extend(words(["--json", "--dangerously-bypass-approvals-and-sandbox"]));
-        args.extend(words(QUIET));
-        match task.session {
-            Session::Resumed(session) => args.push(session.to_owned()),
-            // `resume` has no -C: there the working directory of the process decides.
-            Session::New | Session::Minted(_) => {
-                args.extend(words(["-C", &task.workspace.display().to_string()]));
-            }
-        }
-        // The prompt goes to stdin, so that a long one does not meet the limit on arguments.
-        args.push("-".to_owned());
-        let stdin = Stdin::Text(task.prompt.to_owned());
-        Ok(Launch { args, env: Vec::new(), stdin, warnings: Vec::new() })
+        launch::launch(task)
     }
-    fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
-        Box::new(super::Unread)
+    fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
+        Box::new(decoder::Codex::new(before))
+    }
+    /// `<home>/sessions/<year>/<month>/<day>/rollout-<time>-<thread>.jsonl`: the day is that of the first turn.
+    fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
+        Some(TranscriptPlace::Below {
+            folder: whereabouts.folder("CODEX_HOME", ".codex").join("sessions"),
+            suffix: format!("-{}.jsonl", whereabouts.session),
+        })
     }
 }
 

@@ -1,10 +1,15 @@
 //! OpenCode. Facts: observed on 1.18.33.
+//!
+//! `launch` starts it, `decoder` reads its standard output. Its own record is a database, which is not read.
+
+mod decoder;
+mod launch;
 
 use serde_json::json;
 
 use crate::agent::{
-    Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Session, Setup, Stage, Stdin, Task,
-    pairs, words,
+    Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task, TranscriptPlace,
+    Whereabouts, pairs, words,
 };
 use crate::event::Usage;
 use crate::package::{Native, Package};
@@ -69,16 +74,16 @@ impl Agent for OpenCode {
         words(["run", "--title", "rehearsal", prompt])
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
-        // Without a title it asks the model for one.
-        let mut args = words(["run", "--format", "json", "--title", "ostler"]);
-        if let Session::Resumed(session) = task.session {
-            args.extend(words(["--session", session]));
-        }
-        let stdin = Stdin::Text(task.prompt.to_owned());
-        Ok(Launch { args, env: Vec::new(), stdin, warnings: Vec::new() })
+        launch::launch(task)
     }
+    /// It tells what each step used: `before` is not needed.
     fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
-        Box::new(super::Unread)
+        Box::new(decoder::OpenCode::default())
+    }
+    fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
+        let folder = whereabouts.folder("XDG_DATA_HOME", ".local/share").join("opencode");
+        let files = ["opencode.db-wal", "opencode.db"].map(|name| folder.join(name));
+        Some(TranscriptPlace::Growth { files: files.into() })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ostler_agent::agent::{Agent, Launch, Session, Stdin, Task};
+use ostler_agent::agent::{Agent, AsRoot, Launch, Session, Stdin, Task};
 use ostler_agent::agents::{Claude, Codex, OpenCode};
 use serde_json::Value;
 
@@ -40,7 +40,8 @@ impl Player {
                 }
                 let args = args.into_iter().map(str::to_owned).collect();
                 let stdin = Stdin::Text(task.prompt.to_owned());
-                Launch { args, env: Vec::new(), stdin, warnings: Vec::new() }
+                let (env, files, warnings) = (Vec::new(), Vec::new(), Vec::new());
+                Launch { args, env, stdin, files, warnings, as_root: AsRoot::default() }
             }
         }
     }
@@ -83,7 +84,9 @@ impl Player {
 
     /// Whether the records end with the agent's own word that the turn went well.
     pub(crate) fn ended_well(self, records: &[Value]) -> bool {
-        let Some(last) = records.last() else { return false };
+        // What Claude Code says after a result is about the session, not the turn.
+        let after = |record: &&Value| record["type"] == "system" || record["type"] == "control_response";
+        let Some(last) = records.iter().rev().find(|record| !after(record)) else { return false };
         match self {
             Self::ClaudeOneShot | Self::ClaudeStream => last["type"] == "result" && last["is_error"] == false,
             Self::Codex => last["type"] == "turn.completed",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use ostler_agent::agent::{Permissions, Session, Setup, Stage as Place, Stdin, Task};
+use ostler_agent::agent::{Order, Permissions, Session, Setup, Stage as Place, Stdin, Task};
 use ostler_agent::document::Format;
 use ostler_rehearsal::log::{Entry, Played, RequestLog};
 use ostler_rehearsal::script::{self, Play};
@@ -13,7 +13,7 @@ use ostler_rehearsal::{Rehearsal, Server};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +36,9 @@ pub(crate) struct Stage {
     stop: CancellationToken,
     serving: JoinSet<()>,
 }
+
+/// How often a file is looked at for the end of a turn. It is a file, so nobody tells when it grows.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What a play came to.
 pub(crate) struct Ended {
@@ -95,9 +98,10 @@ impl Stage {
         tokio::time::timeout(DEADLINE, asked).await.unwrap().unwrap();
     }
 
-    /// Starts the agent. It ends with the stage if it does not end by itself.
+    /// Starts the agent. It ends with the stage if it does not end by itself. One that listens on has its standard
+    /// input still.
     pub(crate) async fn start(&self, prompt: &str, resume: Option<&str>) -> Child {
-        let workspace = self.workspace();
+        let (workspace, private) = (self.workspace(), self.folder.path().join("private"));
         let task = Task {
             prompt,
             workspace: &workspace,
@@ -106,6 +110,7 @@ impl Stage {
             allow: &[],
             model: None,
             system_prompt: None,
+            private: &private,
         };
         let launch = self.player.launch(&task);
         let place = Place { url: self.url.clone(), home: self.folder.path().join("home") };
@@ -113,7 +118,7 @@ impl Stage {
         for folder in folders {
             std::fs::create_dir_all(folder).unwrap();
         }
-        for file in files {
+        for file in files.into_iter().chain(launch.files) {
             std::fs::create_dir_all(file.path.parent().unwrap()).unwrap();
             std::fs::write(&file.path, file.content).unwrap();
         }
@@ -134,17 +139,51 @@ impl Stage {
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        if let Stdin::Text(text) = launch.stdin {
-            stdin.write_all(text.as_bytes()).await.unwrap();
+        match launch.stdin {
+            Stdin::Null => {}
+            Stdin::Text(text) => stdin.write_all(text.as_bytes()).await.unwrap(),
+            Stdin::Spoken(lines) => {
+                for line in lines {
+                    stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+                }
+                child.stdin = Some(stdin);
+            }
         }
-        drop(stdin);
         child
+    }
+
+    /// Ends the session of an agent that listens on, once its turn is over.
+    async fn end(&self, mut stdin: ChildStdin) {
+        let is_over = || {
+            let written = std::fs::read_to_string(self.folder.path().join("stdout")).unwrap();
+            written.lines().any(|line| line.starts_with("{\"type\":\"result\""))
+        };
+        while !is_over() {
+            tokio::time::sleep(LOOK).await;
+        }
+        let line = self.player.agent().speak(&Order::End).unwrap();
+        stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
     /// Plays one prompt to its end.
     pub(crate) async fn play(&self, prompt: &str, resume: Option<&str>) -> Ended {
         let mut child = self.start(prompt, resume).await;
-        let Ok(status) = tokio::time::timeout(DEADLINE, child.wait()).await else {
+        let stdin = child.stdin.take();
+        let ended = async {
+            // An agent may also end without a result, and then nobody listens any more.
+            let end = async {
+                match stdin {
+                    Some(stdin) => self.end(stdin).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                status = child.wait() => return status,
+                () = end => {}
+            }
+            child.wait().await
+        };
+        let Ok(status) = tokio::time::timeout(DEADLINE, ended).await else {
             panic!("{:?} did not end. Requests: {:#?}", self.player, self.requests());
         };
         let written = |name| std::fs::read(self.folder.path().join(name)).unwrap();

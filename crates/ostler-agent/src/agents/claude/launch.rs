@@ -1,0 +1,63 @@
+//! How Claude Code is started with nobody watching: one process for the whole session, which listens on its standard
+//! input. All of this was seen on 2.1.197 with a scripted model.
+
+use crate::agent::{AsRoot, Launch, Permissions, Refusal, Session, Stdin, Task, pairs, words};
+use crate::agents::rules::{Rules, rules};
+
+use super::control;
+
+pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
+    let mut args =
+        words(["-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"]);
+    // Pieces of an answer are a sign of life: without them a long answer is minutes of silence.
+    args.push("--include-partial-messages".to_owned());
+    // What it may not do by itself it asks on its standard output, and a prompt it took is repeated there.
+    args.extend(words(["--permission-prompt-tool", "stdio", "--replay-user-messages"]));
+    args.extend(words(["--permission-mode", mode(task.permissions)]));
+    let mut warnings = Vec::new();
+    match rules("claude", task)? {
+        Rules::Widen(allow) => args.extend(allow.iter().map(|rule| format!("--allowedTools={rule}"))),
+        Rules::Needless(warning) => warnings.push(warning),
+    }
+    if let Some(model) = task.model {
+        args.extend(words(["--model", model]));
+    }
+    match task.session {
+        Session::New => {}
+        Session::Minted(session) => args.extend(words(["--session-id", session])),
+        Session::Resumed(session) => args.extend(words(["--resume", session])),
+    }
+    let lines = vec![control::initialize(task.system_prompt), control::prompt(task.prompt)];
+    let mut launch = Launch::new(args, Stdin::Spoken(lines));
+    launch.env = pairs([("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1".to_owned())]);
+    launch.warnings = warnings;
+    launch.as_root = as_root(task.permissions);
+    Ok(launch)
+}
+
+/// - `default` reads files and runs commands that only read, inside the workspace; for all else it asks. A denied
+///   question reaches the model as the tool's error, and the turn goes on.
+/// - `acceptEdits` also writes inside the workspace, by its tools and by `touch`, `mkdir`, `rm`, `mv` and redirections;
+///   a file outside is a question.
+/// - `bypassPermissions` never asks.
+fn mode(permissions: Permissions) -> &'static str {
+    match permissions {
+        Permissions::Deny => "default",
+        Permissions::Edits => "acceptEdits",
+        Permissions::All => "bypassPermissions",
+    }
+}
+
+/// As root it ends at once with "--dangerously-skip-permissions cannot be used with root/sudo privileges", unless it is
+/// told that the machine is a sandbox.
+fn as_root(permissions: Permissions) -> AsRoot {
+    match permissions {
+        Permissions::Deny | Permissions::Edits => AsRoot::default(),
+        Permissions::All => AsRoot {
+            env: pairs([("IS_SANDBOX", "1".to_owned())]),
+            warnings: words([
+                "Claude Code runs as root, may do everything, and is told that it is in a sandbox",
+            ]),
+        },
+    }
+}

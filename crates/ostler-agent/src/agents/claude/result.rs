@@ -1,0 +1,91 @@
+//! The end of a turn on the standard output. Only `is_error` tells whether it went well: `subtype` is `success` for
+//! every failure of the provider too.
+
+use serde_json::{Map, Value};
+
+use super::decoder::Claude;
+use crate::agents::reading::{Turn, failed, items, since, small, spent, text};
+use crate::event::{AgentEvent, Blocked, FailureClass, TurnOutcome, Usage};
+use crate::failure::{Told, failure};
+
+impl Claude {
+    pub(super) fn result(&mut self, record: &Value) -> Vec<AgentEvent> {
+        let mut events: Vec<AgentEvent> =
+            items(&record["permission_denials"]).iter().map(|denial| self.denied(denial)).collect();
+        if let Some(sum) = sum(record) {
+            events.extend(spent(since(sum, self.sum)));
+            self.sum = sum;
+        }
+        events.push(self.outcome(record));
+        self.turn = Turn::Ended;
+        self.refused.clear();
+        self.error.clear();
+        self.kept = None;
+        events
+    }
+
+    fn denied(&self, denial: &Value) -> AgentEvent {
+        let reason = denial["tool_use_id"].as_str().and_then(|call| self.refused.get(call));
+        AgentEvent::Blocked(Blocked::Denied {
+            tool: text(&denial["tool_name"]),
+            reason: reason.cloned().unwrap_or_default(),
+        })
+    }
+
+    fn outcome(&mut self, record: &Value) -> AgentEvent {
+        let reason = record["terminal_reason"].as_str().unwrap_or_default();
+        let words = text(&record["result"]);
+        let went_wrong = record["is_error"].as_bool().unwrap_or(record["subtype"] != "success");
+        match (went_wrong, reason) {
+            (true, "aborted_streaming" | "aborted_tools") => AgentEvent::TurnEnded(TurnOutcome::Interrupted),
+            (true, _) => self.failure(record, words),
+            (false, "hook_stopped") => failed(FailureClass::Unknown, "a hook stopped the turn"),
+            (false, "tool_deferred") => {
+                let tool = record["deferred_tool_use"]["name"].as_str().unwrap_or("a tool");
+                failed(FailureClass::Unknown, format!("a hook put off the call of {tool}"))
+            }
+            (false, _) => match self.kept.take() {
+                Some(why) => failed(FailureClass::Unknown, why),
+                // A prompt that begins with `/` and is no command never reached the model.
+                None if record["num_turns"] == 0 && words.starts_with("Unknown command: ") => {
+                    failed(FailureClass::Unknown, words)
+                }
+                None => AgentEvent::TurnEnded(TurnOutcome::Done { text: words }),
+            },
+        }
+    }
+
+    fn failure(&self, record: &Value, words: String) -> AgentEvent {
+        let subtype = record["subtype"].as_str().unwrap_or_default();
+        let errors: Vec<&str> = items(&record["errors"]).iter().filter_map(Value::as_str).collect();
+        let words = match (words.is_empty(), errors.is_empty()) {
+            (false, _) => words,
+            (true, false) => errors.join("\n"),
+            (true, true) => subtype.to_owned(),
+        };
+        let kind = if subtype == "success" { self.error.as_str() } else { subtype };
+        let told = Told { status: small(&record["api_error_status"]), kind, text: &words };
+        let mut failure = failure(told, 0);
+        if failure.class == FailureClass::Quota {
+            failure.resets_at = failure.resets_at.or(self.resets_at);
+        }
+        AgentEvent::TurnEnded(TurnOutcome::Failed(failure))
+    }
+}
+
+/// What the process has used. Not `usage`, which leaves out sub-agents, and the turn that a budget ended.
+fn sum(record: &Value) -> Option<Usage> {
+    let models = record["modelUsage"].as_object()?;
+    let total = |keys: &[&str]| total(models, keys);
+    Some(Usage {
+        input_tokens: total(&["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"]),
+        output_tokens: total(&["outputTokens"]),
+        cached_tokens: total(&["cacheReadInputTokens"]),
+        cost_usd: record["total_cost_usd"].as_f64(),
+    })
+}
+
+fn total(models: &Map<String, Value>, keys: &[&str]) -> Option<u64> {
+    let numbers = models.values().flat_map(|model| keys.iter().filter_map(|key| model[*key].as_u64()));
+    numbers.fold(None, |sum: Option<u64>, number| Some(sum.unwrap_or(0).saturating_add(number)))
+}

@@ -1,0 +1,231 @@
+//! What Claude Code writes into its own file, and where that is. The file becomes the source when the standard output is
+//! dead, and is the only one for the terminal program.
+//!
+//! Its order is not causal: an answer may precede its prompt. Headless it marks no end of a turn, the terminal program
+//! does.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::decoder::Claude;
+use super::message::{self, INTERRUPTED};
+use crate::agent::{TranscriptPlace, Whereabouts};
+use crate::agents::reading::{Turn, content_text, named, small, spent, text, unknown};
+use crate::event::{AgentEvent, Failure, TurnOutcome, Usage};
+use crate::failure::{Told, failure};
+
+/// Longest folder name that Claude Code makes of a path as it is.
+const LONGEST_SLUG: usize = 200;
+
+/// The last thing that the transcript says, until the turn is over.
+#[derive(Default)]
+pub(super) struct Last {
+    words: String,
+    failure: Option<Failure>,
+    /// The answer whose tokens were counted: each of its blocks repeats them.
+    counted: String,
+}
+
+impl Claude {
+    pub(super) fn written(&mut self, record: &Value) -> Vec<AgentEvent> {
+        let is_heard = named(&record["uuid"]).is_some_and(|id| self.heard.contains(&id));
+        let was_open = self.turn == Turn::Open;
+        let mut events = self.read(record);
+        if is_heard {
+            // All that can be missing of what was heard is the end: it came as a record of its own.
+            events.retain(|event| was_open && matches!(event, AgentEvent::TurnEnded(_)));
+        }
+        events
+    }
+
+    fn read(&mut self, record: &Value) -> Vec<AgentEvent> {
+        let mut events = self.begun(record);
+        match record["type"].as_str().unwrap_or_default() {
+            "user" => events.extend(self.wrote_user(record)),
+            "assistant" => events.extend(self.wrote_assistant(record)),
+            "system" => events.extend(self.wrote_system(record)),
+            "attachment" if record["attachment"]["type"] == "queued_command" => {
+                events.extend(self.asked(text(&record["attachment"]["prompt"])));
+            }
+            "queue-operation" => events.extend(self.task_told(&text(&record["content"]))),
+            "agent-name"
+            | "ai-title"
+            | "attachment"
+            | "custom-title"
+            | "file-history-snapshot"
+            | "last-prompt"
+            | "mode"
+            | "permission-mode"
+            | "progress"
+            | "summary" => {}
+            kind => events.push(unknown(kind, "")),
+        }
+        events
+    }
+
+    /// The session, once: each record names it.
+    fn begun(&mut self, record: &Value) -> Vec<AgentEvent> {
+        match named(&record["sessionId"]) {
+            Some(session) if session != self.session => {
+                self.session.clone_from(&session);
+                vec![AgentEvent::Started { session, model: None }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn wrote_user(&mut self, record: &Value) -> Vec<AgentEvent> {
+        let mut events = self.tool_results(record);
+        let words = content_text(&record["message"]["content"]);
+        if record["origin"]["kind"] == "task-notification" {
+            self.turn = Turn::Open;
+            events.extend(self.task_told(&words));
+        } else if record["isSidechain"] == true || !events.is_empty() {
+            // A sub-agent's prompt is the input of the call that started it.
+        } else if words.starts_with(INTERRUPTED) {
+            events.push(self.ended(TurnOutcome::Interrupted));
+        } else if record["isMeta"] != true && record["isCompactSummary"] != true {
+            events.extend(message::prompt(&record["message"]).and_then(|text| self.asked(text)));
+        }
+        events
+    }
+
+    fn asked(&mut self, text: String) -> Option<AgentEvent> {
+        self.turn = Turn::Open;
+        (!text.is_empty()).then_some(AgentEvent::Asked { text })
+    }
+
+    /// A note that a background task ended, which only the text of a prompt tells.
+    fn task_told(&mut self, words: &str) -> Option<AgentEvent> {
+        let (_, after) = words.strip_prefix("<task-notification>")?.split_once("<task-id>")?;
+        let (task, _) = after.split_once("</task-id>")?;
+        self.tasks.closed(&Value::from(task))
+    }
+
+    fn wrote_assistant(&mut self, record: &Value) -> Vec<AgentEvent> {
+        let answer = &record["message"];
+        // Only headless: there the answer is the end, since no other mark follows.
+        let may_end = record["isSidechain"] != true
+            && record["entrypoint"].as_str().is_some_and(|program| program.starts_with("sdk"));
+        if record["isApiErrorMessage"] == true {
+            let words = content_text(&answer["content"]);
+            let kind = record["error"].as_str().unwrap_or_default();
+            let told = Told { status: small(&record["apiErrorStatus"]), kind, text: &words };
+            self.last.failure = Some(failure(told, 0));
+            return if may_end { vec![self.ended_as_written()] } else { Vec::new() };
+        }
+        if answer["model"] == "<synthetic>" {
+            return Vec::new();
+        }
+        let within = if record["isSidechain"] == true { self.tasks.call(&record["agentId"]) } else { None };
+        let mut events = message::blocks(answer, within.as_deref());
+        events.extend(self.counted(answer));
+        let words = content_text(&answer["content"]);
+        if within.is_none() && !words.is_empty() {
+            self.last.words = words;
+            self.last.failure = None;
+            if may_end && answer["stop_reason"] == "end_turn" {
+                events.push(self.ended_as_written());
+            }
+        }
+        events
+    }
+
+    fn counted(&mut self, answer: &Value) -> Option<AgentEvent> {
+        let id = named(&answer["id"]).filter(|id| *id != self.last.counted)?;
+        self.last.counted = id;
+        let usage = &answer["usage"];
+        let cached = usage["cache_read_input_tokens"].as_u64();
+        let read = [usage["input_tokens"].as_u64(), cached, usage["cache_creation_input_tokens"].as_u64()];
+        spent(Usage {
+            input_tokens: read[0]
+                .is_some()
+                .then(|| read.iter().flatten().fold(0_u64, |sum, n| sum.saturating_add(*n))),
+            output_tokens: usage["output_tokens"].as_u64(),
+            cached_tokens: cached,
+            cost_usd: None,
+        })
+    }
+
+    fn wrote_system(&mut self, record: &Value) -> Vec<AgentEvent> {
+        match record["subtype"].as_str().unwrap_or_default() {
+            "turn_duration" => vec![self.ended_as_written()],
+            "compact_boundary" => vec![message::compacted(&record["compactMetadata"]["trigger"])],
+            "stop_hook_summary" | "local_command" | "informational" => Vec::new(),
+            subtype => vec![unknown("system", subtype)],
+        }
+    }
+
+    fn ended_as_written(&mut self) -> AgentEvent {
+        let outcome = match self.last.failure.take() {
+            Some(failure) => TurnOutcome::Failed(failure),
+            None => TurnOutcome::Done { text: std::mem::take(&mut self.last.words) },
+        };
+        self.ended(outcome)
+    }
+
+    fn ended(&mut self, outcome: TurnOutcome) -> AgentEvent {
+        self.turn = Turn::Ended;
+        self.last.words.clear();
+        self.last.failure = None;
+        AgentEvent::TurnEnded(outcome)
+    }
+}
+
+/// `<settings>/projects/<slug of the workspace>/<session>.jsonl`, created with the first prompt; sub-agents are below
+/// `<session>/subagents`.
+pub(super) fn place(whereabouts: &Whereabouts<'_>) -> TranscriptPlace {
+    let settings = whereabouts.folder("CLAUDE_CONFIG_DIR", ".claude");
+    let project = settings.join("projects").join(slug(whereabouts.workspace));
+    TranscriptPlace::File {
+        path: project.join(format!("{}.jsonl", whereabouts.session)),
+        beside: Some(project.join(whereabouts.session).join("subagents")),
+    }
+}
+
+/// Each UTF-16 unit that is no ASCII letter or digit becomes `-`; what is longer than 200 is cut and gets a hash.
+fn slug(workspace: &Path) -> String {
+    let path = workspace.to_string_lossy();
+    let units: Vec<u16> = path.encode_utf16().collect();
+    let letter =
+        |unit: &u16| u8::try_from(*unit).ok().filter(u8::is_ascii_alphanumeric).map_or('-', char::from);
+    let slug: String = units.iter().map(letter).collect();
+    if units.len() <= LONGEST_SLUG {
+        return slug;
+    }
+    // Java's `hashCode` of the path, without its sign, in base 36.
+    let hash = units.iter().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(*unit)));
+    format!("{}-{}", &slug[..LONGEST_SLUG], base36(hash.unsigned_abs()))
+}
+
+fn base36(mut number: u32) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.extend(char::from_digit(number % 36, 36));
+        number /= 36;
+        if number == 0 {
+            break;
+        }
+    }
+    digits.iter().rev().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_has_a_folder_name() {
+        let long = format!("/w/{}", "x".repeat(220));
+        let table = [
+            ("/srv/a.b_c d", "-srv-a-b-c-d".to_owned()),
+            ("/é/😀", "-----".to_owned()),
+            (long.as_str(), format!("-w-{}-5zaa2v", "x".repeat(197))),
+        ];
+        for (path, want) in table {
+            assert_eq!(slug(Path::new(path)), want);
+        }
+        assert_eq!((base36(0), base36(35), base36(36)), ("0".to_owned(), "z".to_owned(), "10".to_owned()));
+    }
+}

@@ -1,0 +1,155 @@
+//! What OpenCode says on its standard output: one record a finished part. It announces neither the session nor the end:
+//! the turn is done if the last step stopped by itself and the process ended well.
+
+use serde_json::Value;
+
+use crate::agent::{Decoder, Exit, Source};
+use crate::agents::reading::{Turn, broke, failed, named, small, spent, text, unknown};
+use crate::event::{AgentEvent, Blocked, FailureClass, Part, ToolResult, TurnOutcome, Usage};
+use crate::failure::{Told, failure};
+
+/// Reads OpenCode.
+#[derive(Default)]
+pub(in crate::agents) struct OpenCode {
+    turn: Turn,
+    session: String,
+    words: String,
+    /// Why the last step ended.
+    reason: String,
+    /// What was refused since the last step began: that ends the run, with exit code 0.
+    refused: Option<String>,
+}
+
+impl Decoder for OpenCode {
+    fn events(&mut self, source: Source, record: &Value) -> Vec<AgentEvent> {
+        let kind = record["type"].as_str().unwrap_or_default();
+        if source == Source::Transcript {
+            return vec![unknown("transcript", kind)];
+        }
+        let mut events = self.begun(record);
+        let part = &record["part"];
+        match kind {
+            "step_start" => self.reason.clear(),
+            "text" => {
+                self.words = text(&part["text"]);
+                events.push(AgentEvent::Said { text: self.words.clone(), part: Part::Whole, within: None });
+            }
+            "reasoning" => events.push(AgentEvent::Thought { text: text(&part["text"]) }),
+            "tool_use" => events.extend(self.call(part)),
+            "step_finish" => {
+                self.reason = text(&part["reason"]);
+                events.extend(spent(usage(part)));
+            }
+            "error" => events.push(self.erred(&record["error"])),
+            kind => events.push(unknown(kind, "")),
+        }
+        events
+    }
+
+    fn exited(&mut self, exit: Exit, stderr_tail: &str) -> Vec<AgentEvent> {
+        if std::mem::replace(&mut self.turn, Turn::Ended) == Turn::Ended {
+            return Vec::new();
+        }
+        let refused = self.refused.take();
+        vec![match (exit, self.reason.as_str(), refused) {
+            (Exit::Code(0), "stop", _) => {
+                AgentEvent::TurnEnded(TurnOutcome::Done { text: std::mem::take(&mut self.words) })
+            }
+            (Exit::Code(0), _, Some(tool)) => failed(
+                FailureClass::Unknown,
+                format!("it stopped because it was refused permission for {tool}"),
+            ),
+            (Exit::Code(0), "length", _) => failed(FailureClass::Model, "the answer was cut at its longest"),
+            (Exit::Code(0), "content-filter", _) => {
+                failed(FailureClass::Model, "the answer was held back by the provider")
+            }
+            (Exit::Code(_) | Exit::Signal(_), _, _) => broke(exit, stderr_tail, "before the turn was over"),
+        }]
+    }
+}
+
+impl OpenCode {
+    /// The session, once: each record names it.
+    fn begun(&mut self, record: &Value) -> Vec<AgentEvent> {
+        if self.turn == Turn::Awaited {
+            self.turn = Turn::Open;
+        }
+        match named(&record["sessionID"]) {
+            Some(session) if session != self.session => {
+                self.session.clone_from(&session);
+                vec![AgentEvent::Started { session, model: None }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A call is told once, when it is over.
+    fn call(&mut self, part: &Value) -> Vec<AgentEvent> {
+        let (call, tool, state) = (text(&part["callID"]), text(&part["tool"]), &part["state"]);
+        let erred = state["status"] == "error";
+        let result = ToolResult {
+            // `invalid` is how it answers a call that it does not know.
+            failed: erred || tool == "invalid",
+            exit_code: state["metadata"]["exit"].as_i64(),
+            text: text(if erred { &state["error"] } else { &state["output"] }),
+        };
+        let reason = result.text.clone();
+        let mut events = vec![
+            AgentEvent::ToolStarted {
+                call: call.clone(),
+                tool: tool.clone(),
+                input: state["input"].clone(),
+                within: None,
+            },
+            AgentEvent::ToolEnded { call, result },
+        ];
+        self.refused = None;
+        if erred && reason.starts_with("The user rejected permission") {
+            self.refused = Some(tool.clone());
+            events.push(AgentEvent::Blocked(Blocked::Denied { tool, reason }));
+        } else if erred && reason.starts_with("The user has specified a rule which prevents") {
+            events.push(AgentEvent::Blocked(Blocked::Denied { tool, reason }));
+        }
+        events
+    }
+
+    fn erred(&mut self, error: &Value) -> AgentEvent {
+        let data = &error["data"];
+        let body: Value =
+            serde_json::from_str(data["responseBody"].as_str().unwrap_or_default()).unwrap_or_default();
+        let kinds = [&body["error"]["code"], &body["error"]["type"], &error["name"]];
+        let words = named(&data["message"]).unwrap_or_else(|| text(&error["name"]));
+        let failure = failure(
+            Told {
+                status: small(&data["statusCode"]),
+                kind: kinds.into_iter().find_map(Value::as_str).unwrap_or_default(),
+                text: &words,
+            },
+            0,
+        );
+        if self.turn == Turn::Ended {
+            return AgentEvent::Noted { text: words };
+        }
+        self.turn = Turn::Ended;
+        AgentEvent::TurnEnded(match error["name"].as_str() {
+            Some("MessageAbortedError") => TurnOutcome::Interrupted,
+            _ => TurnOutcome::Failed(failure),
+        })
+    }
+}
+
+/// What a step used. Its `input` leaves out what came from the cache, and a price that it does not know is 0.
+fn usage(part: &Value) -> Usage {
+    let tokens = &part["tokens"];
+    let sum = |numbers: [&Value; 3]| {
+        let known: Vec<u64> = numbers.into_iter().filter_map(Value::as_u64).collect();
+        (!known.is_empty()).then(|| known.iter().fold(0_u64, |sum, number| sum.saturating_add(*number)))
+    };
+    let cached = &tokens["cache"]["read"];
+    Usage {
+        input_tokens: sum([&tokens["input"], cached, &tokens["cache"]["write"]]),
+        output_tokens: sum([&tokens["output"], &tokens["reasoning"], &Value::Null]),
+        cached_tokens: cached.as_u64(),
+        cost_usd: part["cost"].as_f64().filter(|cost| *cost > 0.0),
+    }
+}

@@ -1,0 +1,330 @@
+//! What kind of failure an agent reports. One function for all agents: they wrap the same few providers, and each of
+//! them tells an HTTP status, a kind, some words, or any two of these.
+
+use crate::event::{Failure, FailureClass};
+
+/// What an agent tells of a failure.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Told<'a> {
+    /// The HTTP status of the provider.
+    pub status: Option<u16>,
+    /// The kind, as the provider or the agent names it: `overloaded_error`, `insufficient_quota`.
+    pub kind: &'a str,
+    /// The words.
+    pub text: &'a str,
+}
+
+/// Kinds that leave no doubt, whatever the status: providers use 400 and 429 for much.
+const KINDS: &[(FailureClass, &[&str])] = &[
+    (
+        FailureClass::Quota,
+        &[
+            "billing_error",
+            "usage_limit_reached",
+            "usage_not_included",
+            "insufficient_quota",
+            "quota_exceeded",
+        ],
+    ),
+    (
+        FailureClass::Auth,
+        &[
+            "authentication_failed",
+            "authentication_error",
+            "oauth_org_not_allowed",
+            "permission_error",
+            "invalid_api_key",
+            "ProviderAuthError",
+        ],
+    ),
+    (FailureClass::Overloaded, &["overloaded", "overloaded_error", "server_is_overloaded", "slow_down"]),
+    (
+        FailureClass::Model,
+        &[
+            "model_not_found",
+            "max_output_tokens",
+            "context_length_exceeded",
+            "prompt_too_long",
+            "image_error",
+            "refusal",
+            "ContextOverflowError",
+            "MessageOutputLengthError",
+            "ContentFilterError",
+            "ProviderModelNotFoundError",
+        ],
+    ),
+    (FailureClass::Limit, &["error_max_turns", "error_max_budget_usd", "max_turns"]),
+];
+
+/// Words that leave no doubt, in lower case with straight apostrophes. In this order: a text about a usage limit may
+/// also name the status.
+const PHRASES: &[(FailureClass, &[&str])] = &[
+    (
+        FailureClass::Quota,
+        &[
+            "usage limit",
+            "credit balance",
+            "quota exceeded",
+            "exceeded your current quota",
+            "hit your limit",
+            "hour limit reached",
+            "weekly limit reached",
+            "out of credits",
+        ],
+    ),
+    (
+        FailureClass::Overloaded,
+        &["overloaded", "at capacity", "high demand", "too many requests", "rate limit"],
+    ),
+    (
+        FailureClass::Auth,
+        &["not logged in", "run /login", "invalid api key", "incorrect api key", "failed to authenticate"],
+    ),
+    (
+        FailureClass::Model,
+        &[
+            "prompt is too long",
+            "ran out of room in the model's context window",
+            "request too large",
+            "output token maximum",
+            "incomplete response returned",
+            "issue with the selected model",
+            "usage policy",
+        ],
+    ),
+    (
+        FailureClass::Provider,
+        &[
+            "unable to connect",
+            "connection failed",
+            "connectionrefused",
+            "connection refused",
+            "stream disconnected",
+            "waiting for network",
+            "timed out",
+            "error sending request",
+        ],
+    ),
+];
+
+/// Kinds that say little: they count only where nothing else does.
+const VAGUE: &[(FailureClass, &[&str])] = &[
+    (FailureClass::Overloaded, &["rate_limit", "rate_limit_error", "rate_limit_exceeded"]),
+    (FailureClass::Model, &["invalid_request", "invalid_request_error"]),
+    (FailureClass::Provider, &["server_error", "api_error"]),
+];
+
+/// Words before a status that an agent put into its text.
+const BEFORE_STATUS: [&str; 4] = ["unexpected status ", "last status: ", "API Error: ", "rejected ("];
+
+/// What kind of failure this is. Total: what nothing is known of is `Unknown`.
+pub fn classify(told: Told<'_>) -> FailureClass {
+    let words = told.text.to_lowercase().replace('’', "'");
+    let by_kind = |table: &[(FailureClass, &[&str])]| found(table, |kind| *kind == told.kind);
+    by_kind(KINDS)
+        .or_else(|| found(PHRASES, |phrase| words.contains(phrase)))
+        .or_else(|| told.status.or_else(|| status_in(told.text)).and_then(by_status))
+        .or_else(|| by_kind(VAGUE))
+        .unwrap_or(FailureClass::Unknown)
+}
+
+/// The failure, with the time at which a quota returns if the text has one. `east` is how many seconds the clock that
+/// the text was written by is east of UTC.
+pub fn failure(told: Told<'_>, east: i64) -> Failure {
+    let class = classify(told);
+    let resets_at = match class {
+        FailureClass::Quota => reset_time(told.text, east),
+        FailureClass::Auth
+        | FailureClass::Overloaded
+        | FailureClass::Provider
+        | FailureClass::Model
+        | FailureClass::Crashed
+        | FailureClass::Limit
+        | FailureClass::Unknown => None,
+    };
+    Failure { class, detail: told.text.to_owned(), resets_at }
+}
+
+fn found(table: &[(FailureClass, &[&str])], is_meant: impl Fn(&&str) -> bool) -> Option<FailureClass> {
+    table.iter().find(|(_, words)| words.iter().any(&is_meant)).map(|(class, _)| *class)
+}
+
+fn by_status(status: u16) -> Option<FailureClass> {
+    match status {
+        401 | 403 => Some(FailureClass::Auth),
+        402 => Some(FailureClass::Quota),
+        429 | 503 | 529 => Some(FailureClass::Overloaded),
+        400 | 404 | 413 | 422 => Some(FailureClass::Model),
+        408 | 500..=599 => Some(FailureClass::Provider),
+        _ => None,
+    }
+}
+
+fn status_in(text: &str) -> Option<u16> {
+    let after = BEFORE_STATUS.iter().find_map(|before| text.split_once(before))?.1;
+    after.get(..3)?.parse().ok()
+}
+
+/// When a quota returns, as seconds since 1970, from `…|1760000000` or `try again at Nov 18th, 2026 11:06 AM`. A time
+/// without a date is not told: today is not known here.
+fn reset_time(text: &str, east: i64) -> Option<i64> {
+    if let Some((_, after)) = text.rsplit_once('|') {
+        let digits: String = after.trim().chars().take_while(char::is_ascii_digit).collect();
+        return digits.parse().ok();
+    }
+    let (_, date) = text.split_once("try again at ")?;
+    let mut words = date.split_whitespace().map(|word| word.trim_end_matches(['.', ',']));
+    let (month, day, year, time, half) =
+        (words.next()?, words.next()?, words.next()?, words.next()?, words.next()?);
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = MONTHS.iter().position(|name| *name == month)?;
+    let day: i64 =
+        day.trim_end_matches(char::is_alphabetic).parse().ok().filter(|day| (1..=31).contains(day))?;
+    let year: i64 = year.parse().ok().filter(|year| (1970..=9999).contains(year))?;
+    let (hour, minute) = time.split_once(':')?;
+    let hour: i64 = hour.parse().ok().filter(|hour| (1..=12).contains(hour))?;
+    let minute: i64 = minute.parse().ok().filter(|minute| (0..60).contains(minute))?;
+    let afternoon = match half {
+        "AM" => 0,
+        "PM" => 12,
+        _ => return None,
+    };
+    let days = days_since_1970(year, i64::try_from(month).ok()? + 1, day);
+    Some(days * 86_400 + (hour % 12 + afternoon) * 3_600 + minute * 60 - east)
+}
+
+/// Days from 1970-01-01 in the Gregorian calendar, by counting years that begin in March: then the leap day is last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_have_a_class() {
+        use FailureClass::{Auth, Limit, Model, Overloaded, Provider, Quota, Unknown};
+        // Status, kind and words as recorded from Claude Code 2.1.197, Codex 0.166.0 and OpenCode 1.18.33.
+        let table: &[(Option<u16>, &str, &str, FailureClass)] = &[
+            (Some(401), "authentication_failed", "Invalid API key · Fix external API key", Auth),
+            (
+                Some(403),
+                "authentication_failed",
+                "Failed to authenticate. API Error: 403 forbidden mock",
+                Auth,
+            ),
+            (None, "authentication_failed", "Not logged in · Please run /login", Auth),
+            (
+                None,
+                "",
+                "unexpected status 401 Unauthorized: Incorrect API key provided, url: http://x/v1/responses",
+                Auth,
+            ),
+            (Some(401), "invalid_api_key", "Incorrect API key provided", Auth),
+            (Some(400), "billing_error", "Credit balance is too low", Quota),
+            (Some(429), "rate_limit", "API Error: Request rejected (429) · usage limit reached", Quota),
+            (
+                None,
+                "",
+                "You’ve hit your usage limit. Upgrade to Pro or try again at Nov 18th, 2026 11:06 AM.",
+                Quota,
+            ),
+            (None, "", "Quota exceeded. Check your plan and billing details.", Quota),
+            (Some(429), "insufficient_quota", "You exceeded your current quota", Quota),
+            (Some(402), "", "Payment required", Quota),
+            (
+                Some(429),
+                "rate_limit",
+                "API Error: Request rejected (429) · This request would exceed your account's rate limit.",
+                Overloaded,
+            ),
+            (Some(429), "rate_limit", "", Overloaded),
+            (None, "", "exceeded retry limit, last status: 429 Too Many Requests", Overloaded),
+            (Some(529), "overloaded", "", Overloaded),
+            (
+                None,
+                "server_error",
+                "API Error: Repeated 529 Overloaded errors. The API is at capacity",
+                Overloaded,
+            ),
+            (None, "", "Selected model is at capacity. Please try a different model.", Overloaded),
+            (
+                None,
+                "",
+                "We’re currently experiencing high demand, which may cause temporary errors.",
+                Overloaded,
+            ),
+            (Some(500), "server_error", "", Provider),
+            (Some(500), "", "mock 500", Provider),
+            (None, "server_error", "API Error: Unable to connect to API (ConnectionRefused)", Provider),
+            (None, "server_error", "Request timed out", Provider),
+            (None, "", "Connection failed: error sending request", Provider),
+            (
+                None,
+                "",
+                "stream disconnected before completion: Transport error: network error: error decoding response body",
+                Provider,
+            ),
+            (None, "", "stream disconnected before completion: idle timeout waiting for SSE", Provider),
+            (Some(404), "model_not_found", "There's an issue with the selected model (x).", Model),
+            (Some(400), "unknown", "API Error: 400 mock invalid request", Model),
+            (None, "invalid_request_error", "bad request thing", Model),
+            (Some(400), "invalid_request", "Prompt is too long · the request is ~1200000 tokens", Model),
+            (Some(413), "invalid_request", "Request too large (max 32MB). Try with a smaller file.", Model),
+            (
+                None,
+                "max_output_tokens",
+                "API Error: Claude's response exceeded the 64000 output token maximum.",
+                Model,
+            ),
+            (None, "", "Incomplete response returned, reason: max_output_tokens", Model),
+            (
+                None,
+                "invalid_request",
+                "unable to respond to this request, which appears to violate our Usage Policy",
+                Model,
+            ),
+            (
+                None,
+                "",
+                "Codex ran out of room in the model's context window. Start a new thread or clear earlier history.",
+                Model,
+            ),
+            (None, "error_max_turns", "Reached maximum number of turns (2)", Limit),
+            (None, "error_max_budget_usd", "Reached maximum budget ($0.0001)", Limit),
+            (None, "UnknownError", "Unexpected server error. Check server logs for details.", Unknown),
+            (None, "", "", Unknown),
+        ];
+        for (status, kind, text, want) in table {
+            let told = Told { status: *status, kind, text };
+            assert_eq!(classify(told), *want, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_quota_says_when_it_returns() {
+        let at = |text, east| failure(Told { text, ..Told::default() }, east).resets_at;
+        let told = "You’ve hit your usage limit. Visit the settings or try again at Nov 18th, 2026 11:06 AM.";
+        assert_eq!(at(told, 0), Some(1_794_999_960));
+        assert_eq!(at(told, 3_600), Some(1_794_996_360));
+        let table = [
+            ("usage limit: try again at Feb 29th, 2028 12:00 AM.", Some(1_835_395_200)),
+            ("usage limit: try again at Jan 1st, 1970 12:30 PM", Some(45_000)),
+            ("Claude AI usage limit reached|1760000000", Some(1_760_000_000)),
+            ("usage limit: try again at 11:06 AM.", None),
+            ("usage limit: try again at Foo 1st, 2026 1:00 AM", None),
+            ("usage limit: try again at Nov 99th, 2026 1:00 AM", None),
+            ("usage limit: try again at Nov 1st, 2026 13:00 AM", None),
+            ("usage limit|", None),
+            ("Nov 18th, 2026 11:06 AM", None),
+        ];
+        for (text, want) in table {
+            assert_eq!(at(text, 0), want, "{text}");
+        }
+    }
+}
