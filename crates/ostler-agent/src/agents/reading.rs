@@ -9,6 +9,9 @@ use crate::failure::{Told, failure};
 /// How much of an agent's standard error goes into a failure: its last lines say what went wrong.
 const LAST_LINES: usize = 5;
 
+/// Lines on the standard error that are there when all is well.
+const CHATTER: [&str; 2] = ["Reading additional input from stdin", "WARNING: proceeding"];
+
 /// A text, empty if there is none.
 pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
@@ -68,8 +71,12 @@ pub(super) enum Turn {
 /// The failure of a process that ended without the agent's own word for it.
 pub(super) fn broke(exit: Exit, stderr_tail: &str, missing: &str) -> AgentEvent {
     let plain = plain(stderr_tail);
-    let lines: Vec<&str> = plain.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
+    let says = |line: &&str| !line.is_empty() && !CHATTER.iter().any(|chatter| line.starts_with(chatter));
+    let lines: Vec<&str> = plain.lines().map(str::trim).filter(says).collect();
+    // What comes before the error itself is a log.
+    let error = lines.iter().rposition(|line| line.starts_with("Error"));
+    let lines = &lines[error.unwrap_or(lines.len().saturating_sub(LAST_LINES))..];
+    let last = lines[..lines.len().min(LAST_LINES)].join("\n");
     let how = match exit {
         Exit::Code(code) => format!("exited with {code}"),
         Exit::Signal(signal) => format!("was ended by signal {signal}"),

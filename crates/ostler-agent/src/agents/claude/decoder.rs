@@ -1,6 +1,6 @@
 //! What Claude Code says on its standard output: one record a content block, one `result` a turn.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -31,8 +31,10 @@ pub(in crate::agents) struct Claude {
     pub(super) tasks: Tasks,
     /// What was already said of MCP servers: it is repeated with every turn.
     servers: BTreeSet<String>,
-    /// Records heard on the standard output. The transcript has them with the same ids.
-    pub(super) heard: HashSet<String>,
+    /// Records heard on the standard output, with the turn they belong to. The transcript has them with the same ids.
+    pub(super) heard: HashMap<String, u32>,
+    /// Turns whose end was heard on the standard output.
+    pub(super) results: u32,
     pub(super) last: Last,
     pub(super) session: String,
 }
@@ -204,7 +206,7 @@ impl Claude {
     }
 
     fn hear(&mut self, record: &Value) {
-        self.heard.extend(named(&record["uuid"]));
+        self.heard.extend(named(&record["uuid"]).map(|id| (id, self.results)));
     }
 
     fn limited(&mut self, limit: &Value) {

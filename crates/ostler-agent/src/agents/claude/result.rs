@@ -18,6 +18,7 @@ impl Claude {
         }
         events.push(self.outcome(record));
         self.turn = Turn::Ended;
+        self.results = self.results.saturating_add(1);
         self.refused.clear();
         self.error.clear();
         self.kept = None;

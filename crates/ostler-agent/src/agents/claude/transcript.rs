@@ -29,14 +29,20 @@ pub(super) struct Last {
 
 impl Claude {
     pub(super) fn written(&mut self, record: &Value) -> Vec<AgentEvent> {
-        let is_heard = named(&record["uuid"]).is_some_and(|id| self.heard.contains(&id));
-        let was_open = self.turn == Turn::Open;
-        let mut events = self.read(record);
-        if is_heard {
-            // All that can be missing of what was heard is the end: it came as a record of its own.
-            events.retain(|event| was_open && matches!(event, AgentEvent::TurnEnded(_)));
+        let heard = named(&record["uuid"]).and_then(|id| self.heard.get(&id).copied());
+        match heard {
+            None => self.read(record),
+            Some(turn) if turn < self.results => {
+                self.turn = Turn::Ended;
+                Vec::new()
+            }
+            // All that can be missing of what was heard is the end of its turn: that is a record of its own.
+            Some(_) => {
+                let mut events = self.read(record);
+                events.retain(|event| matches!(event, AgentEvent::TurnEnded(_)));
+                events
+            }
         }
-        events
     }
 
     fn read(&mut self, record: &Value) -> Vec<AgentEvent> {

@@ -118,7 +118,14 @@ impl Codex {
         }
         if stage == Stage::Completed {
             self.open.remove(&call);
-            events.push(AgentEvent::ToolEnded { call, result: result(item) });
+            let result = result(item);
+            let denied =
+                result.failed && result.text.contains("requires approval, but approval policy is never");
+            let (tool, reason) = (tool(item), result.text.clone());
+            events.push(AgentEvent::ToolEnded { call, result });
+            if denied {
+                events.push(AgentEvent::Blocked(Blocked::Denied { tool, reason }));
+            }
         }
         events
     }

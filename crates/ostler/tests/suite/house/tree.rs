@@ -12,7 +12,11 @@ const EMPTY_NAMES: [&str; 8] = ["utils", "common", "core", "manager", "helpers",
 const HOMES: [&str; 4] = ["root", "work", "home", "Users"];
 
 /// What was recorded names places on the machine of the recording.
-const MAY_NAME_HOMES: &[&str] = &["crates/ostler-rehearsal/fixtures/recordings/"];
+const MAY_NAME_HOMES: &[&str] = &[
+    "crates/ostler-agent/recordings/",
+    "crates/ostler-agent/tests/suite/snapshots/",
+    "crates/ostler-rehearsal/fixtures/recordings/",
+];
 
 /// Paths from the top of every file that belongs to the tree.
 fn files() -> Vec<String> {

@@ -1,0 +1,309 @@
+//! What agents' records mean, proven on recordings of real ones.
+
+use std::collections::BTreeSet;
+
+use ostler_agent::agent::{Agent as _, Source};
+use ostler_agent::agents::{AGENTS, Claude, Codex, Command, OpenCode};
+use ostler_agent::event::{AgentEvent, TurnOutcome, Usage};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use crate::recordings::{self, FOLDERS, Recording, events};
+use crate::shown::line;
+
+/// Records of the recordings that mean nothing to us: ways of answering that Ostler does not ask for.
+const UNKNOWN: [&str; 2] = ["control_request/hook_callback", "control_request/mcp_message"];
+
+#[test]
+fn every_recording_is_read() {
+    for (folder, agent, source) in FOLDERS {
+        let mut text = String::new();
+        for recording in recordings::of(folder, source) {
+            text.push_str(&format!("== {} ({:?})\n", recording.name, recording.exit));
+            for event in events(agent, &recording, &[]) {
+                text.push_str(&format!("{}\n", line(&event)));
+            }
+        }
+        insta::assert_snapshot!(folder.replace('/', "-"), text);
+    }
+}
+
+#[test]
+fn every_agent_has_recordings() {
+    for agent in AGENTS {
+        let slot = agent.package().slot;
+        let folders = FOLDERS.iter().filter(|(folder, ..)| folder.split('/').next() == Some(slot));
+        assert!(folders.clone().count() > 0, "{slot}");
+        for (folder, _, source) in folders {
+            assert!(!recordings::of(folder, *source).is_empty(), "{folder}");
+        }
+    }
+}
+
+#[test]
+fn no_recorded_kind_is_unknown_but_these() {
+    let mut found = BTreeSet::new();
+    for (folder, agent, source) in FOLDERS {
+        for recording in recordings::of(folder, source) {
+            for event in events(agent, &recording, &[]) {
+                if let AgentEvent::Unknown { kind } = event {
+                    found.insert(kind);
+                }
+            }
+        }
+    }
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), UNKNOWN);
+}
+
+#[test]
+fn an_unknown_record_says_what_it_is() {
+    let table = [
+        (
+            &Claude as &dyn ostler_agent::agent::Agent,
+            json!({"type": "system", "subtype": "foo"}),
+            "system/foo",
+        ),
+        (&Claude, json!({"type": "novelty"}), "novelty"),
+        (&Claude, json!({}), "untyped"),
+        (&Claude, json!({"type": "stream_event", "event": {"type": "pong"}}), "stream_event/pong"),
+        (&Codex, json!({"type": "item.started", "item": {"type": "dance"}}), "item.started/dance"),
+        (&Codex, json!({"type": "turn.paused"}), "turn.paused"),
+        (&OpenCode, json!({"type": "patch"}), "patch"),
+    ];
+    for (agent, record, want) in table {
+        let events = agent.decoder(None).events(Source::Stdout, &record);
+        assert_eq!(events, [AgentEvent::Unknown { kind: want.to_owned() }], "{record}");
+    }
+}
+
+/// Standard output may die while the session goes on. Then the transcript is read from its beginning, and what was
+/// heard before is not said twice.
+#[test]
+fn the_transcript_goes_on_where_stdout_broke_off() {
+    let named = |folder, source| {
+        recordings::of(folder, source)
+            .into_iter()
+            .find(|recording: &Recording| recording.name == "launched")
+            .unwrap()
+    };
+    let stdout = named("claude/stdout", Source::Stdout);
+    let transcript = named("claude/transcript", Source::Transcript);
+    let values = |recording: &Recording| -> Vec<Value> {
+        let text = String::from_utf8(recording.bytes.clone()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let stdout = values(&stdout);
+    let whole: Vec<String> = told(stdout.len(), &stdout, &[]);
+    for cut in 4..stdout.len() {
+        let both = told(cut, &stdout, &values(&transcript));
+        assert_eq!(both, whole, "stdout broke off after {cut} records");
+    }
+}
+
+/// What was said and called and how it ended, of that many records and of a transcript.
+fn told(count: usize, stdout: &[Value], transcript: &[Value]) -> Vec<String> {
+    let mut decoder = Claude.decoder(None);
+    let heard = stdout[..count].iter().map(|record| (Source::Stdout, record));
+    let records = heard.chain(transcript.iter().map(|record| (Source::Transcript, record)));
+    let events: Vec<AgentEvent> =
+        records.flat_map(|(source, record)| decoder.events(source, record)).collect();
+    let is_told = |event: &&AgentEvent| match event {
+        AgentEvent::Said { part, .. } => *part == ostler_agent::event::Part::Whole,
+        AgentEvent::ToolStarted { .. } | AgentEvent::ToolEnded { .. } | AgentEvent::TurnEnded(_) => true,
+        _ => false,
+    };
+    events.iter().filter(is_told).map(line).collect()
+}
+
+#[test]
+fn codex_tells_sums_and_a_resumed_thread_is_charged_what_it_added() {
+    let before = Usage {
+        input_tokens: Some(1_200),
+        output_tokens: Some(50),
+        cached_tokens: Some(1_000),
+        cost_usd: None,
+    };
+    let mut decoder = Codex.decoder(Some(before));
+    let completed = |input: u64| json!({"type": "turn.completed", "usage": {"input_tokens": input, "cached_input_tokens": 1_000, "output_tokens": 60}});
+    let spent = |events: Vec<AgentEvent>| match events.first() {
+        Some(AgentEvent::Spent(usage)) => (usage.input_tokens, usage.output_tokens),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(spent(decoder.events(Source::Stdout, &completed(4_800))), (Some(3_600), Some(10)));
+    assert_eq!(spent(decoder.events(Source::Stdout, &completed(5_000))), (Some(200), Some(0)));
+    // The transcript tells the same sums, so that a change of the source counts nothing twice.
+    let record = json!({"type": "token_usage_record", "payload": {"thread_token_usage": {"input_tokens": 5_000, "output_tokens": 60}}});
+    assert_eq!(decoder.events(Source::Transcript, &record), []);
+}
+
+#[test]
+fn codex_tells_its_reset_time_by_the_clock_of_the_machine() {
+    let record = json!({"type": "turn.failed", "error": {"message": "You’ve hit your usage limit. Try again at Nov 18th, 2026 11:06 AM.".replace("Try", "try")}});
+    let mut decoder = Codex.decoder(None);
+    decoder.clock_is_east_by(-5 * 3_600);
+    let events = decoder.events(Source::Stdout, &record);
+    let Some(AgentEvent::TurnEnded(TurnOutcome::Failed(failure))) = events.last() else {
+        panic!("{events:?}")
+    };
+    assert_eq!(failure.resets_at, Some(1_794_999_960 + 5 * 3_600));
+}
+
+#[test]
+fn claude_tells_the_reset_time_of_a_quota_beforehand() {
+    let mut decoder = Claude.decoder(None);
+    let limit = json!({"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1_800_000_000}});
+    assert_eq!(decoder.events(Source::Stdout, &limit), []);
+    let result = json!({"type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
+        "result": "You've hit your limit · resets 3pm (UTC)"});
+    let events = decoder.events(Source::Stdout, &result);
+    let [AgentEvent::TurnEnded(TurnOutcome::Failed(failure))] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(failure.resets_at, Some(1_800_000_000));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_chunking_of_a_recording_gives_the_same_events(
+        folder in 0..FOLDERS.len(),
+        which in any::<prop::sample::Index>(),
+        cuts in prop::collection::vec(1usize..2_000, 1..20),
+    ) {
+        let (folder, agent, source) = FOLDERS[folder];
+        let all = recordings::of(folder, source);
+        let recording = which.get(&all);
+        prop_assert_eq!(events(agent, recording, &cuts), events(agent, recording, &[]));
+    }
+}
+
+/// Words that decoders look for, so that arbitrary records come where they look.
+const WORDS: [&str; 40] = [
+    "type",
+    "subtype",
+    "message",
+    "content",
+    "item",
+    "part",
+    "state",
+    "payload",
+    "system",
+    "assistant",
+    "user",
+    "result",
+    "stream_event",
+    "event",
+    "delta",
+    "text",
+    "tool_use",
+    "tool_result",
+    "is_error",
+    "error",
+    "usage",
+    "modelUsage",
+    "input_tokens",
+    "turn.completed",
+    "turn.failed",
+    "item.completed",
+    "item.started",
+    "step_finish",
+    "tokens",
+    "cache",
+    "event_msg",
+    "response_item",
+    "item_completed",
+    "init",
+    "api_retry",
+    "retry_delay_ms",
+    "id",
+    "permission_denials",
+    "uuid",
+    "sessionID",
+];
+
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![4 => prop::sample::select(&WORDS[..]).prop_map(str::to_owned), 1 => ".{0,12}"]
+}
+
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        word().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 48, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((word(), inner), 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+/// Puts `new` at some place of a record.
+fn changed(record: &mut Value, steps: &[prop::sample::Index], new: Value) {
+    let Some((step, steps)) = steps.split_first() else {
+        *record = new;
+        return;
+    };
+    match record {
+        Value::Array(items) if !items.is_empty() => {
+            let at = step.index(items.len());
+            changed(&mut items[at], steps, new);
+        }
+        Value::Object(fields) if !fields.is_empty() => {
+            let at = step.index(fields.len());
+            if let Some((_, value)) = fields.iter_mut().nth(at) {
+                changed(value, steps, new);
+            }
+        }
+        _ => *record = new,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_json_makes_a_decoder_panic(records in prop::collection::vec(json(), 1..6)) {
+        let command = Command::parse("x").unwrap();
+        let agents = AGENTS.iter().copied().chain([&command as &dyn ostler_agent::agent::Agent]);
+        for agent in agents {
+            let mut decoder = agent.decoder(None);
+            for record in &records {
+                decoder.events(Source::Stdout, record);
+                decoder.events(Source::Transcript, record);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_change_of_a_recording_makes_a_decoder_panic(
+        folder in 0..FOLDERS.len(),
+        which in any::<prop::sample::Index>(),
+        changes in prop::collection::vec(
+            (any::<prop::sample::Index>(), prop::collection::vec(any::<prop::sample::Index>(), 1..5), json()),
+            1..12,
+        ),
+    ) {
+        let (folder, agent, source) = FOLDERS[folder];
+        let all = recordings::of(folder, source);
+        let text = String::from_utf8(which.get(&all).bytes.clone()).unwrap();
+        let mut records: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        prop_assume!(!records.is_empty());
+        for (at, steps, new) in changes {
+            let at = at.index(records.len());
+            changed(&mut records[at], &steps, new);
+        }
+        let mut decoder = agent.decoder(None);
+        for record in &records {
+            decoder.events(source, record);
+        }
+    }
+}
