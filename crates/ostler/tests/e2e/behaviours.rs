@@ -121,10 +121,10 @@ for_every_player! {
         let Some(stage) = Stage::with(player, script).await else { return };
         let (said, ended) = stage.play_well("Please remember: a horse", None).await;
         assert_eq!(said, ["I will remember."]);
-        let session = player.session(&ended.records).unwrap();
+        let session = player.session(&ended).unwrap();
         let (said, ended) = stage.play_well("So what did I say?", Some(&session)).await;
         assert_eq!(said, ["You said: a horse."]);
-        assert_eq!(player.session(&ended.records).unwrap(), session);
+        assert_eq!(player.session(&ended).unwrap(), session);
         let requests = stage.requests();
         let told: Vec<_> = requests.iter().map(|entry| (entry.session.as_deref(), entry.prompts)).collect();
         let own = Some(session.as_str());

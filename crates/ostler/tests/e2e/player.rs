@@ -1,11 +1,14 @@
-//! The ways in which real agents are played, and what their records mean: just enough to judge a play.
+//! The ways in which real agents are played, and what they say, read as a run reads it.
 
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 
-use ostler_agent::agent::{Agent, AsRoot, Launch, Session, Stdin, Task};
+use ostler_agent::agent::{Agent, AsRoot, Exit, Launch, Session, Source, Stdin, Task};
 use ostler_agent::agents::{Claude, Codex, OpenCode};
-use serde_json::Value;
+use ostler_agent::event::{AgentEvent, Part, TurnOutcome};
+
+use crate::stage::Ended;
 
 /// A real agent, driven in one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,47 +64,43 @@ impl Player {
         found
     }
 
-    /// Everything the agent says it said, in order.
-    pub(crate) fn said(self, records: &[Value]) -> Vec<String> {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        match self {
-            Self::ClaudeOneShot | Self::ClaudeStream => {
-                let answers = records.iter().filter(|record| record["type"] == "assistant");
-                let blocks = answers.flat_map(|record| record["message"]["content"].as_array().cloned());
-                blocks.flatten().filter_map(|block| text(&block["text"])).collect()
-            }
-            Self::Codex => {
-                let items = records.iter().filter(|record| record["type"] == "item.completed");
-                let messages = items.filter(|record| record["item"]["type"] == "agent_message");
-                messages.filter_map(|record| text(&record["item"]["text"])).collect()
-            }
-            Self::OpenCode => {
-                let parts = records.iter().filter(|record| record["type"] == "text");
-                parts.filter_map(|record| text(&record["part"]["text"])).collect()
-            }
-        }
+    /// What the records mean, and the end of the process.
+    pub(crate) fn events(self, ended: &Ended) -> Vec<AgentEvent> {
+        let mut decoder = self.agent().decoder(None);
+        let mut events: Vec<AgentEvent> =
+            ended.records.iter().flat_map(|record| decoder.events(Source::Stdout, record)).collect();
+        let exit = match (ended.status.code(), ended.status.signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+        };
+        events.extend(decoder.exited(exit, &ended.stderr));
+        let unknown = events.iter().find(|event| matches!(event, AgentEvent::Unknown { .. }));
+        assert_eq!(unknown, None, "{self:?} said something new");
+        events
     }
 
-    /// Whether the records end with the agent's own word that the turn went well.
-    pub(crate) fn ended_well(self, records: &[Value]) -> bool {
-        // What Claude Code says after a result is about the session, not the turn.
-        let after = |record: &&Value| record["type"] == "system" || record["type"] == "control_response";
-        let Some(last) = records.iter().rev().find(|record| !after(record)) else { return false };
-        match self {
-            Self::ClaudeOneShot | Self::ClaudeStream => last["type"] == "result" && last["is_error"] == false,
-            Self::Codex => last["type"] == "turn.completed",
-            Self::OpenCode => last["type"] == "step_finish" && last["part"]["reason"] == "stop",
-        }
+    /// Everything the agent says it said, in order.
+    pub(crate) fn said(self, ended: &Ended) -> Vec<String> {
+        let whole = |event| match event {
+            AgentEvent::Said { text, part: Part::Whole, .. } => Some(text),
+            _ => None,
+        };
+        self.events(ended).into_iter().filter_map(whole).collect()
+    }
+
+    /// Whether it ends with the agent's own word that the turn went well.
+    pub(crate) fn ended_well(self, ended: &Ended) -> bool {
+        let done = |event: &AgentEvent| matches!(event, AgentEvent::TurnEnded(TurnOutcome::Done { .. }));
+        self.events(ended).last().is_some_and(done)
     }
 
     /// The agent's own id of the session.
-    pub(crate) fn session(self, records: &[Value]) -> Option<String> {
-        let key = match self {
-            Self::ClaudeOneShot | Self::ClaudeStream => "session_id",
-            Self::Codex => "thread_id",
-            Self::OpenCode => "sessionID",
+    pub(crate) fn session(self, ended: &Ended) -> Option<String> {
+        let started = |event| match event {
+            AgentEvent::Started { session, .. } => Some(session),
+            _ => None,
         };
-        records.iter().find_map(|record| record[key].as_str()).map(str::to_owned)
+        self.events(ended).into_iter().find_map(started)
     }
 }
 

@@ -202,7 +202,7 @@ impl Stage {
     /// Plays one prompt to its good end and returns what was said.
     pub(crate) async fn play_well(&self, prompt: &str, resume: Option<&str>) -> (Vec<String>, Ended) {
         let ended = self.play(prompt, resume).await;
-        let well = ended.status.success() && self.player.ended_well(&ended.records);
+        let well = ended.status.success() && self.player.ended_well(&ended);
         assert!(
             well,
             "{:?} ended with {}, {:?}\nstderr: {}\nrequests: {:#?}",
@@ -212,7 +212,7 @@ impl Stage {
             ended.stderr,
             self.requests()
         );
-        (self.player.said(&ended.records), ended)
+        (self.player.said(&ended), ended)
     }
 
     fn mark(&self) -> String {
