@@ -4,6 +4,8 @@
 //! - [`package`]: where an agent program comes from.
 //! - [`framer`], [`record`], [`event`]: bytes into lines, lines into records, records into what they mean.
 //! - [`failure`]: what kind of failure an agent reports; [`outcome`]: how a run ended.
+//! - [`run_event`]: what happened in a run, as it is kept.
+//! - [`watchdog`]: whether an agent that says nothing is working or stuck.
 //! - [`document`]: files that people write, read with errors that help.
 
 pub mod agent;
@@ -16,3 +18,4 @@ pub mod outcome;
 pub mod package;
 pub mod record;
 pub mod run_event;
+pub mod watchdog;

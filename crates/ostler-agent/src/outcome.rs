@@ -84,6 +84,8 @@ pub enum Rule {
     AfterExit,
     /// The hard ceiling.
     Ceiling,
+    /// The run was parked for too long.
+    MaxWait,
 }
 
 impl Rule {
@@ -97,6 +99,7 @@ impl Rule {
             Self::AfterResult => "after_result",
             Self::AfterExit => "after_exit",
             Self::Ceiling => "ceiling",
+            Self::MaxWait => "max_wait",
         }
     }
 }

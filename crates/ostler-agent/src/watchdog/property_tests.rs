@@ -1,0 +1,229 @@
+//! What holds for every sequence of inputs.
+
+use proptest::prelude::*;
+
+use super::tests::{SAID, closed, limits, opened, secs, task_closed, task_opened};
+use super::*;
+
+fn input() -> impl Strategy<Value = Input> {
+    let id = || prop_oneof![Just("a"), Just("b"), Just("c")];
+    let kind = prop_oneof![
+        Just(EventKind::Started),
+        Just(EventKind::Said),
+        Just(EventKind::SubAgent),
+        Just(EventKind::Spent),
+        Just(EventKind::Unknown),
+    ];
+    prop_oneof![
+        2 => Just(Input::Spawned),
+        1 => Just(Input::Prompted),
+        4 => kind.prop_map(Input::Event),
+        3 => (id(), id()).prop_map(|(call, command)| opened(call, command)),
+        3 => (id(), id()).prop_map(|(call, text)| closed(call, text)),
+        1 => id().prop_map(task_opened),
+        1 => id().prop_map(task_closed),
+        1 => Just(Input::BridgeCall),
+        1 => Just(Input::TranscriptGrew),
+        2 => (0u64..1000, any::<u16>())
+            .prop_map(|(cpu, io)| Input::TreeSample { cpu: secs(cpu), io: u64::from(io) }),
+        1 => Just(Input::WorkspaceChanged),
+        1 => Just(Input::Parked),
+        1 => Just(Input::Unparked),
+        1 => Just(Input::ResultSeen),
+        1 => Just(Input::Eof),
+        1 => Just(Input::Exited),
+        4 => Just(Input::Tick),
+    ]
+}
+
+/// Mostly within the limits, now and then beyond most of them.
+fn moment() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        30 => (0u64..30_000).prop_map(Duration::from_millis),
+        10 => (0u64..300).prop_map(Duration::from_secs),
+        1 => (0u64..60_000).prop_map(Duration::from_secs),
+    ]
+}
+
+/// Inputs, each a while after the one before.
+fn story() -> impl Strategy<Value = Vec<(Duration, Input)>> {
+    prop::collection::vec((moment(), input()), 0..120)
+}
+
+fn told(story: &[(Duration, Input)]) -> impl Iterator<Item = (Duration, Input)> {
+    story.iter().scan(Duration::ZERO, |now, (gap, input)| {
+        *now = now.saturating_add(*gap);
+        Some((*now, input.clone()))
+    })
+}
+
+/// Jumps from one wake-up to the next until the watchdog says `Stop`, without a sign of life and with an idle tree.
+fn left_alone(dog: &mut Watchdog, mut now: Duration) -> Option<(Duration, Rule)> {
+    // More wake-ups than any stretch of quiet has: samples, notices, one extra period, and a later rule.
+    for _ in 0..1000 {
+        let wake = dog.wake_at()?;
+        assert!(wake >= now, "woken at {wake:?}, which is before {now:?}");
+        let before = now;
+        now = wake;
+        match dog.step(now, Input::Tick) {
+            Action::Stop(rule) => return Some((now, rule)),
+            Action::Sample => {
+                let _ = dog.step(now, Input::TreeSample { cpu: Duration::ZERO, io: 0 });
+            }
+            Action::Warn(_) => {}
+            Action::Nothing => assert!(now > before, "woken for nothing"),
+        }
+    }
+    panic!("still not stopped at {now:?}: {:?}", dog.why(now));
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_panics_not_even_with_a_broken_clock(story in prop::collection::vec((any::<u64>(), input()), 0..100)) {
+        for limits in [limits(), Limits::default(), without_limits(Duration::ZERO), without_limits(Duration::MAX)] {
+            let mut dog = Watchdog::new(limits);
+            for (at, input) in &story {
+                let _ = dog.step(Duration::from_nanos(*at).saturating_mul(1 << 20), input.clone());
+                let _ = (dog.wake_at(), dog.why(Duration::from_nanos(*at)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_is_stopped_at_most_once(story in story()) {
+        let mut dog = Watchdog::new(limits());
+        let (mut process, mut wait) = (0, 0);
+        for (now, input) in told(&story) {
+            if input == Input::Spawned {
+                (process, wait) = (0, 0);
+            }
+            match dog.step(now, input) {
+                Action::Stop(Rule::MaxWait) => wait += 1,
+                Action::Stop(_) => process += 1,
+                Action::Nothing | Action::Warn(_) | Action::Sample => {}
+            }
+            prop_assert!(process <= 1 && wait <= 1, "{process} and {wait} stops");
+        }
+    }
+
+    #[test]
+    fn nothing_defers_the_ceiling(story in story()) {
+        let limits = Limits { ceiling: secs(900), ..limits() };
+        let mut dog = Watchdog::new(limits);
+        // The same sum, written down once more in the plainest way.
+        let (mut lives, mut waits, mut used, mut last) = (false, false, Duration::ZERO, Duration::ZERO);
+        let mut stopped = false;
+        for (now, input) in told(&story) {
+            if lives && !waits {
+                used = used.saturating_add(now.saturating_sub(last));
+            }
+            last = now;
+            let counted = lives && !waits;
+            match &input {
+                Input::Spawned => (lives, waits, stopped) = (true, false, false),
+                Input::Exited => lives = false,
+                Input::Parked => waits = true,
+                Input::Unparked => waits = false,
+                _ => {}
+            }
+            let action = dog.step(now, input);
+            let over = used >= limits.ceiling && (counted || (lives && !waits));
+            if over && !stopped {
+                prop_assert_eq!(action, Action::Stop(Rule::Ceiling));
+            }
+            stopped |= matches!(action, Action::Stop(_));
+        }
+    }
+
+    #[test]
+    fn without_calls_and_life_it_stops_within_two_periods(
+        story in story(),
+        work in 0u64..40_000_000,
+    ) {
+        let mut dog = Watchdog::new(Limits { ceiling: Duration::MAX, ..limits() });
+        let mut now = Duration::ZERO;
+        for (at, input) in told(&story) {
+            now = at;
+            let _ = dog.step(at, input);
+        }
+        let _ = dog.step(now, Input::Spawned);
+        let _ = dog.step(now, SAID);
+        prop_assert_eq!(dog.state(), State::Working);
+        let begin = now;
+        while let Some(wake) = dog.wake_at() {
+            now = wake;
+            match dog.step(now, Input::Tick) {
+                Action::Stop(rule) => {
+                    prop_assert_eq!(rule, Rule::Silence);
+                    break;
+                }
+                Action::Sample => {
+                    let busy = Input::TreeSample { cpu: Duration::from_micros(work), io: 0 };
+                    prop_assert_eq!(dog.step(now, busy), Action::Nothing);
+                }
+                Action::Warn(_) => {}
+                Action::Nothing => prop_assert!(false, "woken for nothing"),
+            }
+        }
+        prop_assert_eq!(dog.state(), State::Stopped);
+        prop_assert!(now <= begin.saturating_add(limits().silence * 2), "{now:?}");
+    }
+
+    #[test]
+    fn following_its_own_wake_ups_reaches_every_stop(story in story()) {
+        let mut dog = Watchdog::new(limits());
+        let mut now = Duration::ZERO;
+        for (at, input) in told(&story) {
+            now = at;
+            let _ = dog.step(at, input);
+            prop_assert!(dog.wake_at().is_none_or(|wake| wake >= at));
+        }
+        let next = dog.why(now).next;
+        let due = left_alone(&mut dog, now);
+        match (next, due) {
+            (None, None) => prop_assert!(matches!(dog.state(), State::Absent | State::Stopped)),
+            // A busy tree may turn out idle before its extra period begins: never later than was said.
+            (Some(next), Some((at, rule))) => {
+                prop_assert_eq!(next.rule, rule);
+                prop_assert!(at <= next.at.max(now), "{at:?} is after {next:?}");
+            }
+            (next, due) => prop_assert!(false, "said {next:?}, did {due:?}"),
+        }
+    }
+
+    #[test]
+    fn waking_more_often_than_asked_changes_nothing(story in story()) {
+        let mut calm = Watchdog::new(limits());
+        let mut nervous = Watchdog::new(limits());
+        for (now, input) in told(&story) {
+            let one = all(&mut calm, now, input.clone());
+            let two = all(&mut nervous, now, input);
+            prop_assert_eq!(one, two);
+            prop_assert_eq!(all(&mut nervous, now, Input::Tick), Vec::new());
+        }
+    }
+}
+
+/// All that is said at a moment.
+fn all(dog: &mut Watchdog, now: Duration, input: Input) -> Vec<Action> {
+    let mut said = Vec::new();
+    let mut action = dog.step(now, input);
+    while action != Action::Nothing {
+        said.push(action);
+        action = dog.step(now, Input::Tick);
+    }
+    said
+}
+
+fn without_limits(limit: Duration) -> Limits {
+    Limits {
+        start: limit,
+        silence: limit,
+        open_call: limit,
+        repeats: Repeats { warn: 0, stop: u32::MAX, fast: limit },
+        after_result: limit,
+        after_exit: limit,
+        ceiling: limit,
+        max_wait: limit,
+    }
+}

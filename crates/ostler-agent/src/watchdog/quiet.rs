@@ -1,0 +1,74 @@
+//! How long nothing was heard, and what was asked and learned meanwhile. Measured in time of the agent.
+
+use std::time::Duration;
+
+/// Processor time that is work, as a share of one core. Claude's leader, which is not counted, idles at 0.8 %; waiting
+/// MCP servers stay below that; a compiler or a test takes tens of percent.
+const BUSY_PERMILLE: u32 = 20;
+
+/// Bytes that are work. Less than a page in a whole sampling period is wake-ups and pings.
+const BUSY_BYTES: u64 = 4096;
+
+/// Something that is done once in a stretch of quiet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Once {
+    Due,
+    Done,
+}
+
+/// What samples of the tree say about a stretch of quiet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tree {
+    /// No sample lies wholly within it.
+    Unknown,
+    Idle,
+    Busy,
+}
+
+/// A stretch of quiet.
+#[derive(Debug)]
+pub(super) struct Quiet {
+    pub(super) since: Duration,
+    pub(super) notice: Once,
+    /// The one extra period for an agent that is silent while its descendants are busy.
+    pub(super) spare: Once,
+    pub(super) tree: Tree,
+    /// When a sample was last asked for or taken.
+    asked: Duration,
+    sampled: Duration,
+}
+
+impl Quiet {
+    pub(super) fn new(at: Duration) -> Self {
+        Self { since: at, notice: Once::Due, spare: Once::Due, tree: Tree::Unknown, asked: at, sampled: at }
+    }
+
+    /// Something was heard: a new stretch begins.
+    pub(super) fn broken(&mut self, at: Duration) {
+        *self = Self { asked: self.asked, sampled: self.sampled, ..Self::new(at) };
+    }
+
+    /// When a sample is wanted: not while much is heard, then once in a period.
+    pub(super) fn sample_at(&self, period: Duration) -> Duration {
+        self.since.max(self.asked).saturating_add(period)
+    }
+
+    pub(super) fn asked(&mut self, at: Duration) {
+        self.asked = at;
+    }
+
+    /// Takes a sample of what happened since the previous one. It tells something about this stretch only if all of
+    /// it does: what was done before the quiet began is no sign of life in it.
+    pub(super) fn sampled(&mut self, at: Duration, cpu: Duration, io: u64) -> Tree {
+        let from = self.sampled;
+        self.asked = at;
+        self.sampled = at;
+        if from < self.since {
+            return Tree::Unknown;
+        }
+        let worked = cpu.saturating_mul(1000) >= at.saturating_sub(from).saturating_mul(BUSY_PERMILLE);
+        let busy = (worked && !cpu.is_zero()) || io >= BUSY_BYTES;
+        self.tree = if busy { Tree::Busy } else { Tree::Idle };
+        self.tree
+    }
+}
