@@ -6,6 +6,7 @@
 //! - [`failure`]: what kind of failure an agent reports; [`outcome`]: how a run ended.
 //! - [`run_event`]: what happened in a run, as it is kept.
 //! - [`watchdog`]: whether an agent that says nothing is working or stuck.
+//! - [`stopping`]: how a process is ended, one rung after the other.
 //! - [`document`]: files that people write, read with errors that help.
 
 pub mod agent;
@@ -18,4 +19,5 @@ pub mod outcome;
 pub mod package;
 pub mod record;
 pub mod run_event;
+pub mod stopping;
 pub mod watchdog;
