@@ -7,10 +7,14 @@
 //! - [`run_event`]: what happened in a run, as it is kept.
 //! - [`watchdog`]: whether an agent that says nothing is working or stuck.
 //! - [`stopping`]: how a process is ended, one rung after the other.
+//! - [`completion`]: whether a run is done, goes on or has failed, once a process of its agent ended.
+//! - [`budget`]: what a run may spend.
 //! - [`document`]: files that people write, read with errors that help.
 
 pub mod agent;
 pub mod agents;
+pub mod budget;
+pub mod completion;
 pub mod document;
 pub mod event;
 pub mod failure;

@@ -1,0 +1,333 @@
+//! Whether a run is done, goes on or is over, once a process of its agent has ended.
+//!
+//! What is missing and what was found is told by others; nothing here looks for it. Evidence outranks how the process
+//! ended: a result that was given stays given, whatever signal came after it. A run goes on in the same session, within
+//! bounds: so often in all, and so often without progress.
+
+mod evidence;
+
+use std::time::Duration;
+
+pub use evidence::{Evidence, Grade, Marker};
+
+use crate::agent::Exit;
+use crate::event::{Blocked, Failure, FailureClass, TurnOutcome};
+use crate::outcome::{Limit, Rule, RunOutcome};
+use crate::stopping::StopReason;
+use crate::watchdog::Limits;
+
+/// Resumes in a row without progress. A third one has not been seen to help.
+const FRUITLESS_RESUMES: u32 = 2;
+
+/// Waits for a quota in one run. More are a provider whose reset times are not true: the longest wait that is allowed
+/// by default has room for three windows of five hours.
+const MOST_WAITS: u32 = 5;
+
+/// The try from which a rejected key is not tried again: one may be a token that is being renewed.
+const AUTH_TRIES: u32 = 2;
+
+/// What is missing if the agent never said that it was done.
+const NO_MARKER: &str = "the agent's own word that it is done";
+
+/// How far a run may go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Policy {
+    /// Resumes in all.
+    pub max_resumes: u32,
+    /// What is done about a used-up quota.
+    pub quota: OnQuota,
+    /// The limits of the run, to name them.
+    pub limits: Limits,
+}
+
+/// What is done about a used-up quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnQuota {
+    /// The run ends.
+    Report,
+    /// It waits until the quota is there again.
+    Wait,
+}
+
+/// How a process of the agent ended, and what is known then.
+#[derive(Debug, Clone, Copy)]
+pub struct Ending<'a> {
+    /// How the last turn ended, if no further one began.
+    pub turn: Option<&'a TurnOutcome>,
+    /// How this agent says that it is done.
+    pub marker: Marker,
+    /// How the process ended.
+    pub exit: Option<Exit>,
+    /// Why it was stopped, if it was.
+    pub stop: Option<&'a StopReason>,
+    /// The agent's id of the session, without which nothing can be resumed.
+    pub session: Option<&'a str>,
+    /// Whether it got on since the last decision.
+    pub progress: Progress,
+    /// What is required and was not found.
+    pub missing: &'a [String],
+    /// What was found besides the agent's own word.
+    pub found: &'a [Evidence],
+    /// The budget that forbids another turn.
+    pub forbidden: Option<Limit>,
+    /// How long nothing was heard.
+    pub quiet: Duration,
+    /// The time on the wall.
+    pub wall: Wall,
+}
+
+/// Whether an agent got on: a new artifact, a new receipt, a change in the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// It did.
+    Made,
+    /// It did not.
+    None,
+}
+
+/// The time on the wall, for waits that end at a time of day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wall {
+    /// Seconds since 1970.
+    pub now: i64,
+    /// What is added to a time at which many will come back.
+    pub jitter: Duration,
+    /// How long the run may still be parked.
+    pub patience: Duration,
+}
+
+/// What becomes of the run.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub enum Decision {
+    /// It is done, and this shows it.
+    Complete {
+        /// The best first.
+        evidence: Vec<Evidence>,
+    },
+    /// The session is resumed.
+    Resume {
+        /// With this.
+        prompt: String,
+        /// What is missing.
+        missing: Vec<String>,
+        /// Whose fault it was.
+        cause: Cause,
+    },
+    /// The run is parked, then the session is resumed.
+    Park {
+        /// For so long.
+        wait: Duration,
+        /// With this.
+        prompt: String,
+    },
+    /// It is over.
+    Outcome(RunOutcome),
+}
+
+/// Why a session is resumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The agent stopped before it was done.
+    Unfinished,
+    /// It got no answer from its provider. Not its fault, so no sign that it does not get on.
+    Environment,
+}
+
+/// Decides about one run, from one end of a process to the next.
+#[derive(Debug)]
+pub struct Completion {
+    policy: Policy,
+    resumes: u32,
+    fruitless: u32,
+    waits: u32,
+}
+
+impl Completion {
+    /// For a run that was not resumed yet.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, resumes: 0, fruitless: 0, waits: 0 }
+    }
+
+    /// How often the session was resumed, waits for a quota left out.
+    pub fn resumes(&self) -> u32 {
+        self.resumes
+    }
+
+    /// What becomes of the run. Always comes to an end: resumes and waits are counted.
+    pub fn decide(&mut self, ending: &Ending<'_>) -> Decision {
+        match ending.progress {
+            Progress::Made => self.fruitless = 0,
+            Progress::None => {}
+        }
+        match (ending.stop, ending.turn) {
+            (Some(StopReason::Cancelled { by }), _) => Decision::Outcome(RunOutcome::Cancelled { by: *by }),
+            (Some(StopReason::Blocked { dialog }), _) => {
+                Decision::Outcome(RunOutcome::Blocked { dialog: dialog.clone() })
+            }
+            (Some(StopReason::Failed { failure }), _) => self.failed(failure, ending),
+            (Some(StopReason::Exited | StopReason::Rule { .. } | StopReason::Limit { .. }) | None, turn) => {
+                match turn {
+                    Some(TurnOutcome::Done { .. }) => self.claimed(ending),
+                    Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted) | None => self.not_done(ending),
+                }
+            }
+        }
+    }
+
+    /// The agent says that it is done.
+    fn claimed(&mut self, ending: &Ending<'_>) -> Decision {
+        if !ending.missing.is_empty() {
+            return self.unfinished(ending, ending.missing.to_vec());
+        }
+        let mut evidence = vec![ending.marker.evidence()];
+        evidence.extend_from_slice(ending.found);
+        evidence.sort_by_key(|evidence| std::cmp::Reverse(evidence.grade));
+        Decision::Complete { evidence }
+    }
+
+    /// The agent did not say that it is done: why it was stopped comes before what it said when it was.
+    fn not_done(&mut self, ending: &Ending<'_>) -> Decision {
+        match ending.stop {
+            Some(StopReason::Rule { rule }) => match rule {
+                Rule::Silence => self.stalled(ending),
+                Rule::Start | Rule::OpenCall | Rule::Loop => Decision::Outcome(stalled(*rule, ending)),
+                Rule::Ceiling => timed_out(Limit::Ceiling { time: self.policy.limits.ceiling }),
+                Rule::MaxWait => timed_out(Limit::MaxWait { time: self.policy.limits.max_wait }),
+                // These end a process that was over anyway.
+                Rule::AfterResult | Rule::AfterExit => self.ended_by_itself(ending),
+            },
+            Some(StopReason::Limit { limit }) => timed_out(*limit),
+            Some(
+                StopReason::Exited
+                | StopReason::Cancelled { .. }
+                | StopReason::Blocked { .. }
+                | StopReason::Failed { .. },
+            )
+            | None => self.ended_by_itself(ending),
+        }
+    }
+
+    fn ended_by_itself(&mut self, ending: &Ending<'_>) -> Decision {
+        match (ending.turn, ending.exit, ending.marker) {
+            (Some(TurnOutcome::Failed(failure)), _, _) => self.failed(failure, ending),
+            (None, Some(Exit::Code(0)), Marker::ExitCode) => self.claimed(ending),
+            (None, Some(Exit::Code(code)), _) if code != 0 => crashed(format!("it exited with code {code}")),
+            (None, Some(Exit::Signal(signal)), _) => crashed(format!("it was ended by signal {signal}")),
+            (Some(TurnOutcome::Done { .. } | TurnOutcome::Interrupted) | None, _, _) => {
+                let mut missing = vec![NO_MARKER.to_owned()];
+                missing.extend_from_slice(ending.missing);
+                self.unfinished(ending, missing)
+            }
+        }
+    }
+
+    fn failed(&mut self, failure: &Failure, ending: &Ending<'_>) -> Decision {
+        match failure.class {
+            FailureClass::Quota => self.out_of_quota(failure, ending),
+            FailureClass::Limit => match ending.forbidden {
+                Some(limit) => timed_out(limit),
+                None => agent_failed(failure),
+            },
+            FailureClass::Auth
+            | FailureClass::Overloaded
+            | FailureClass::Provider
+            | FailureClass::Model
+            | FailureClass::Crashed
+            | FailureClass::Unknown => agent_failed(failure),
+        }
+    }
+
+    /// Waits, if that is wanted, if it is known until when, and if that is not too long.
+    fn out_of_quota(&mut self, failure: &Failure, ending: &Ending<'_>) -> Decision {
+        let over = RunOutcome::Quota { resets_at: failure.resets_at, detail: failure.detail.clone() };
+        let (OnQuota::Wait, Some(resets_at), Some(_)) =
+            (self.policy.quota, failure.resets_at, ending.session)
+        else {
+            return Decision::Outcome(over);
+        };
+        let until_reset = u64::try_from(resets_at.saturating_sub(ending.wall.now)).unwrap_or(0);
+        let wait = Duration::from_secs(until_reset).saturating_add(ending.wall.jitter);
+        if wait > ending.wall.patience || self.waits >= MOST_WAITS {
+            return Decision::Outcome(over);
+        }
+        self.waits += 1;
+        Decision::Park { wait, prompt: prompt(Cause::Environment, &[]) }
+    }
+
+    fn stalled(&mut self, ending: &Ending<'_>) -> Decision {
+        self.resume(ending, Cause::Environment, Vec::new(), stalled(Rule::Silence, ending))
+    }
+
+    fn unfinished(&mut self, ending: &Ending<'_>, missing: Vec<String>) -> Decision {
+        let over = RunOutcome::Incomplete { missing: missing.clone() };
+        self.resume(ending, Cause::Unfinished, missing, over)
+    }
+
+    /// Resumes the session if it can and may, else the run is over.
+    fn resume(
+        &mut self,
+        ending: &Ending<'_>,
+        cause: Cause,
+        missing: Vec<String>,
+        over: RunOutcome,
+    ) -> Decision {
+        if ending.session.is_none() || self.resumes >= self.policy.max_resumes {
+            return Decision::Outcome(over);
+        }
+        match cause {
+            Cause::Unfinished if self.fruitless >= FRUITLESS_RESUMES => return Decision::Outcome(over),
+            Cause::Unfinished => self.fruitless += 1,
+            Cause::Environment => {}
+        }
+        if let Some(limit) = ending.forbidden {
+            return timed_out(limit);
+        }
+        self.resumes += 1;
+        Decision::Resume { prompt: prompt(cause, &missing), missing, cause }
+    }
+}
+
+/// Why an agent that waits for its provider should not be waited for: a key that was rejected twice will not be taken
+/// the third time.
+pub fn hopeless(blocked: &Blocked) -> Option<StopReason> {
+    match blocked {
+        Blocked::Retrying { attempt, reason, class: FailureClass::Auth, .. } if *attempt >= AUTH_TRIES => {
+            let failure = Failure { class: FailureClass::Auth, detail: reason.clone(), resets_at: None };
+            Some(StopReason::Failed { failure })
+        }
+        Blocked::Retrying { .. } | Blocked::Permission { .. } | Blocked::Denied { .. } => None,
+    }
+}
+
+fn agent_failed(failure: &Failure) -> Decision {
+    let (class, detail) = (failure.class, failure.detail.clone());
+    Decision::Outcome(RunOutcome::AgentFailed { class, detail })
+}
+
+fn crashed(detail: String) -> Decision {
+    Decision::Outcome(RunOutcome::AgentFailed { class: FailureClass::Crashed, detail })
+}
+
+fn timed_out(limit: Limit) -> Decision {
+    Decision::Outcome(RunOutcome::TimedOut { limit })
+}
+
+fn stalled(rule: Rule, ending: &Ending<'_>) -> RunOutcome {
+    RunOutcome::Stalled { rule, quiet: ending.quiet }
+}
+
+/// What a session is resumed with. Short: the session knows its task.
+fn prompt(cause: Cause, missing: &[String]) -> String {
+    match cause {
+        Cause::Environment => "You were cut off before you finished. Go on where you stopped.".to_owned(),
+        Cause::Unfinished => {
+            let list: String = missing.iter().map(|item| format!("\n- {item}")).collect();
+            format!("You stopped before finishing. Still missing:{list}\nGo on, and finish the task.")
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "completion_tests.rs"]
+mod tests;

@@ -1,0 +1,375 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::outcome::CancelledBy;
+
+const DONE: TurnOutcome = TurnOutcome::Done { text: String::new() };
+const WALL: Wall = Wall { now: 1_000, jitter: Duration::from_secs(7), patience: Duration::from_secs(43_200) };
+
+fn policy() -> Policy {
+    Policy { max_resumes: 3, quota: OnQuota::Report, limits: Limits::default() }
+}
+
+/// An agent that said nothing and exited with 0, in a session that can be resumed.
+fn ending() -> Ending<'static> {
+    Ending {
+        turn: None,
+        marker: Marker::Record,
+        exit: Some(Exit::Code(0)),
+        stop: None,
+        session: Some("s"),
+        progress: Progress::None,
+        missing: &[],
+        found: &[],
+        forbidden: None,
+        quiet: Duration::from_secs(360),
+        wall: WALL,
+    }
+}
+
+fn failed(class: FailureClass, resets_at: Option<i64>) -> TurnOutcome {
+    TurnOutcome::Failed(failure(class, resets_at))
+}
+
+fn failure(class: FailureClass, resets_at: Option<i64>) -> Failure {
+    Failure { class, detail: "words".to_owned(), resets_at }
+}
+
+fn rule(rule: Rule) -> StopReason {
+    StopReason::Rule { rule }
+}
+
+/// A decision in a few words.
+fn told(decision: &Decision) -> String {
+    match decision {
+        Decision::Complete { evidence } => {
+            let grades: Vec<String> = evidence.iter().map(|one| format!("{:?}", one.grade)).collect();
+            format!("complete: {}", grades.join(", "))
+        }
+        Decision::Resume { missing, cause, .. } => format!("resume, {cause:?}: {}", missing.join(", ")),
+        Decision::Park { wait, .. } => format!("park for {} s", wait.as_secs()),
+        Decision::Outcome(outcome) => {
+            format!("{}, {}", outcome.name(), serde_json::to_string(outcome).unwrap())
+        }
+    }
+}
+
+fn first(ending: &Ending<'_>) -> String {
+    told(&Completion::new(policy()).decide(ending))
+}
+
+#[test]
+fn a_result_outranks_how_the_process_ended() {
+    let (ceiling, after, silence) = (rule(Rule::Ceiling), rule(Rule::AfterResult), rule(Rule::Silence));
+    let limit = StopReason::Limit { limit: Limit::MaxCost { usd: 1.0 } };
+    let done = Ending { turn: Some(&DONE), ..ending() };
+    let table = [
+        ("exit 0", done),
+        ("exit 1", Ending { exit: Some(Exit::Code(1)), ..done }),
+        ("killed", Ending { exit: Some(Exit::Signal(9)), stop: Some(&after), ..done }),
+        ("too late", Ending { stop: Some(&ceiling), ..done }),
+        ("quiet, with a task open", Ending { stop: Some(&silence), ..done }),
+        ("too dear", Ending { stop: Some(&limit), forbidden: Some(Limit::MaxCost { usd: 1.0 }), ..done }),
+    ];
+    for (name, ending) in table {
+        assert_eq!(first(&ending), "complete: Wire", "{name}");
+    }
+}
+
+#[test]
+fn evidence_is_told_best_first() {
+    let found = [
+        Evidence { fact: "a file changed".to_owned(), grade: Grade::Workspace },
+        Evidence { fact: "the tests pass".to_owned(), grade: Grade::Checked },
+    ];
+    let done = Ending { turn: Some(&DONE), found: &found, ..ending() };
+    assert_eq!(first(&done), "complete: Checked, Wire, Workspace");
+    assert_eq!(
+        first(&Ending { marker: Marker::Transcript, ..done }),
+        "complete: Checked, Transcript, Workspace"
+    );
+    let command = Ending { marker: Marker::ExitCode, ..ending() };
+    assert_eq!(first(&command), "complete: Reported");
+    use Grade::{Absent, Checked, Reported, Transcript, Wire, Workspace};
+    assert!([Checked, Wire, Transcript, Workspace, Reported, Absent].is_sorted_by(|one, two| one > two));
+}
+
+#[test]
+fn stops_and_failures_become_outcomes() {
+    let cancelled = StopReason::Cancelled { by: CancelledBy::Interrupt };
+    let blocked = StopReason::Blocked { dialog: "trust?".to_owned() };
+    let auth = StopReason::Failed { failure: failure(FailureClass::Auth, None) };
+    let cost = StopReason::Limit { limit: Limit::MaxCost { usd: 1.0 } };
+    let (start, open, repeated) = (rule(Rule::Start), rule(Rule::OpenCall), rule(Rule::Loop));
+    let (ceiling, wait, after_exit) = (rule(Rule::Ceiling), rule(Rule::MaxWait), rule(Rule::AfterExit));
+    let interrupted = TurnOutcome::Interrupted;
+    let turns = Some(Limit::MaxTurns { turns: 3 });
+    let stopped = |stop| Ending { stop: Some(stop), turn: None, exit: Some(Exit::Signal(15)), ..ending() };
+    let table = [
+        ("Ctrl-C", stopped(&cancelled), r#"cancelled, {"outcome":"cancelled","by":"interrupt"}"#),
+        (
+            "Ctrl-C after the result",
+            Ending { turn: Some(&DONE), ..stopped(&cancelled) },
+            r#"cancelled, {"outcome":"cancelled","by":"interrupt"}"#,
+        ),
+        ("a dialog", stopped(&blocked), r#"blocked, {"outcome":"blocked","dialog":"trust?"}"#),
+        (
+            "a rejected key",
+            stopped(&auth),
+            r#"agent_failed, {"outcome":"agent_failed","class":"auth","detail":"words"}"#,
+        ),
+        (
+            "a budget",
+            Ending { turn: Some(&interrupted), ..stopped(&cost) },
+            r#"timed_out, {"outcome":"timed_out","limit":{"limit":"max_cost","usd":1.0}}"#,
+        ),
+        (
+            "start",
+            stopped(&start),
+            r#"stalled, {"outcome":"stalled","rule":"start","quiet":{"secs":360,"nanos":0}}"#,
+        ),
+        (
+            "open_call",
+            stopped(&open),
+            r#"stalled, {"outcome":"stalled","rule":"open_call","quiet":{"secs":360,"nanos":0}}"#,
+        ),
+        (
+            "loop",
+            Ending { turn: Some(&interrupted), ..stopped(&repeated) },
+            r#"stalled, {"outcome":"stalled","rule":"loop","quiet":{"secs":360,"nanos":0}}"#,
+        ),
+        (
+            "ceiling",
+            stopped(&ceiling),
+            r#"timed_out, {"outcome":"timed_out","limit":{"limit":"ceiling","time":{"secs":3600,"nanos":0}}}"#,
+        ),
+        (
+            "max_wait",
+            stopped(&wait),
+            r#"timed_out, {"outcome":"timed_out","limit":{"limit":"max_wait","time":{"secs":43200,"nanos":0}}}"#,
+        ),
+        (
+            "a crash",
+            Ending { exit: Some(Exit::Signal(11)), ..ending() },
+            r#"agent_failed, {"outcome":"agent_failed","class":"crashed","detail":"it was ended by signal 11"}"#,
+        ),
+        (
+            "a crash that left something",
+            Ending { exit: Some(Exit::Code(3)), ..stopped(&after_exit) },
+            r#"agent_failed, {"outcome":"agent_failed","class":"crashed","detail":"it exited with code 3"}"#,
+        ),
+        (
+            "a command that failed",
+            Ending { marker: Marker::ExitCode, exit: Some(Exit::Code(3)), ..ending() },
+            r#"agent_failed, {"outcome":"agent_failed","class":"crashed","detail":"it exited with code 3"}"#,
+        ),
+        (
+            "nothing to resume",
+            Ending { session: None, ..ending() },
+            r#"incomplete, {"outcome":"incomplete","missing":["the agent's own word that it is done"]}"#,
+        ),
+        (
+            "no turn left",
+            Ending { forbidden: turns, ..ending() },
+            r#"timed_out, {"outcome":"timed_out","limit":{"limit":"max_turns","turns":3}}"#,
+        ),
+    ];
+    for (name, ending, want) in table {
+        assert_eq!(first(&ending), want, "{name}");
+    }
+}
+
+#[test]
+fn failures_of_a_turn_keep_their_class() {
+    use FailureClass::{Auth, Crashed, Limit as OwnLimit, Model, Overloaded, Provider, Unknown};
+    for class in [Auth, Crashed, OwnLimit, Model, Overloaded, Provider, Unknown] {
+        let turn = failed(class, None);
+        let want = RunOutcome::AgentFailed { class, detail: "words".to_owned() };
+        let got = Completion::new(policy()).decide(&Ending { turn: Some(&turn), ..ending() });
+        assert_eq!(got, Decision::Outcome(want), "{class:?}");
+    }
+    let turn = failed(OwnLimit, None);
+    let limit = Limit::MaxTurns { turns: 4 };
+    let ours = Ending { turn: Some(&turn), forbidden: Some(limit), ..ending() };
+    assert_eq!(Completion::new(policy()).decide(&ours), Decision::Outcome(RunOutcome::TimedOut { limit }));
+}
+
+#[test]
+fn quota() {
+    let patient = Policy { quota: OnQuota::Wait, ..policy() };
+    let over =
+        |resets_at: &str| format!(r#"quota, {{"outcome":"quota","resets_at":{resets_at},"detail":"words"}}"#);
+    let table = [
+        ("waiting is not wanted", policy(), Some(4_600), Some("s"), over("4600")),
+        ("until the reset, and a little more", patient, Some(4_600), Some("s"), "park for 3607 s".to_owned()),
+        ("a reset in the past", patient, Some(5), Some("s"), "park for 7 s".to_owned()),
+        ("a reset before all time", patient, Some(i64::MIN), Some("s"), "park for 7 s".to_owned()),
+        ("no reset is known", patient, None, Some("s"), over("null")),
+        ("too long", patient, Some(100_000), Some("s"), over("100000")),
+        ("no session to resume", patient, Some(4_600), None, over("4600")),
+    ];
+    for (name, policy, resets_at, session, want) in table {
+        let turn = failed(FailureClass::Quota, resets_at);
+        let ending = Ending { turn: Some(&turn), session, exit: Some(Exit::Code(1)), ..ending() };
+        assert_eq!(told(&Completion::new(policy).decide(&ending)), want, "{name}");
+    }
+}
+
+#[test]
+fn waits_for_a_quota_are_counted() {
+    let mut completion = Completion::new(Policy { quota: OnQuota::Wait, ..policy() });
+    let turn = failed(FailureClass::Quota, Some(0));
+    let ending = Ending { turn: Some(&turn), ..ending() };
+    let waits = std::iter::repeat_with(|| completion.decide(&ending))
+        .take_while(|decision| matches!(decision, Decision::Park { .. }));
+    assert_eq!(waits.count(), 5);
+    assert_eq!(completion.resumes(), 0);
+}
+
+/// How many resumes are allowed, and the ends of processes with what becomes of the run.
+type Case<'a> = (&'a str, u32, Vec<(Ending<'a>, Progress, &'a str)>);
+
+#[test]
+fn resumes() {
+    let missing = ["the report".to_owned()];
+    let (made, none) = (Progress::Made, Progress::None);
+    let silence = rule(Rule::Silence);
+    let unfinished = Ending { turn: Some(&DONE), missing: &missing, ..ending() };
+    let stalled = Ending { stop: Some(&silence), ..ending() };
+    let table: [Case<'_>; 5] = [
+        (
+            "at most twice in a row without progress",
+            9,
+            vec![
+                (unfinished, made, "resume, Unfinished: the report"),
+                (unfinished, none, "resume, Unfinished: the report"),
+                (unfinished, none, r#"incomplete, {"outcome":"incomplete","missing":["the report"]}"#),
+            ],
+        ),
+        (
+            "progress starts the row anew, until all are used",
+            3,
+            vec![
+                (unfinished, none, "resume, Unfinished: the report"),
+                (unfinished, made, "resume, Unfinished: the report"),
+                (unfinished, made, "resume, Unfinished: the report"),
+                (unfinished, made, r#"incomplete, {"outcome":"incomplete","missing":["the report"]}"#),
+            ],
+        ),
+        (
+            "a stall is nobody's lack of progress, but counts",
+            3,
+            vec![
+                (stalled, none, "resume, Environment: "),
+                (stalled, none, "resume, Environment: "),
+                (unfinished, none, "resume, Unfinished: the report"),
+                (
+                    stalled,
+                    none,
+                    r#"stalled, {"outcome":"stalled","rule":"silence","quiet":{"secs":360,"nanos":0}}"#,
+                ),
+            ],
+        ),
+        (
+            "no resumes",
+            0,
+            vec![(unfinished, made, r#"incomplete, {"outcome":"incomplete","missing":["the report"]}"#)],
+        ),
+        (
+            "what was missing is there",
+            3,
+            vec![
+                (unfinished, none, "resume, Unfinished: the report"),
+                (Ending { missing: &[], ..unfinished }, made, "complete: Wire"),
+            ],
+        ),
+    ];
+    for (name, max_resumes, steps) in table {
+        let mut completion = Completion::new(Policy { max_resumes, ..policy() });
+        for (index, (ending, progress, want)) in steps.into_iter().enumerate() {
+            assert_eq!(told(&completion.decide(&Ending { progress, ..ending })), want, "{name}, {index}");
+        }
+    }
+}
+
+#[test]
+fn a_resumed_agent_is_told_what_is_missing() {
+    let missing = ["an artifact of type `report`".to_owned(), "`cargo test` fails: 2 failed".to_owned()];
+    let unfinished = Ending { turn: Some(&DONE), missing: &missing, ..ending() };
+    let Decision::Resume { prompt, .. } = Completion::new(policy()).decide(&unfinished) else {
+        panic!("it is resumed");
+    };
+    let want = "You stopped before finishing. Still missing:\n- an artifact of type `report`\n\
+                - `cargo test` fails: 2 failed\nGo on, and finish the task.";
+    assert_eq!(prompt, want);
+}
+
+#[test]
+fn a_second_rejection_of_the_key_is_enough() {
+    let retrying = |attempt, class| Blocked::Retrying {
+        attempt,
+        limit: Some(10),
+        delay: None,
+        reason: "401".to_owned(),
+        class,
+    };
+    let hopeless_one = StopReason::Failed {
+        failure: Failure { class: FailureClass::Auth, detail: "401".to_owned(), resets_at: None },
+    };
+    assert_eq!(hopeless(&retrying(1, FailureClass::Auth)), None);
+    assert_eq!(hopeless(&retrying(2, FailureClass::Auth)), Some(hopeless_one));
+    assert_eq!(hopeless(&retrying(9, FailureClass::Overloaded)), None);
+}
+
+fn any_turn() -> impl Strategy<Value = Option<TurnOutcome>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(DONE)),
+        Just(Some(TurnOutcome::Interrupted)),
+        Just(Some(failed(FailureClass::Quota, Some(0)))),
+        Just(Some(failed(FailureClass::Provider, None))),
+    ]
+}
+
+fn any_stop() -> impl Strategy<Value = Option<StopReason>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(rule(Rule::Silence))),
+        Just(Some(rule(Rule::AfterResult))),
+        Just(Some(rule(Rule::Ceiling))),
+        Just(Some(StopReason::Exited)),
+    ]
+}
+
+fn any_progress() -> impl Strategy<Value = Progress> {
+    prop_oneof![Just(Progress::Made), Just(Progress::None)]
+}
+
+proptest! {
+    #[test]
+    fn a_run_never_goes_on_for_ever(
+        steps in prop::collection::vec((any_turn(), any_stop(), any_progress(), 0i32..2), 40),
+        max_resumes in 0u32..10,
+    ) {
+        let mut completion = Completion::new(Policy { max_resumes, quota: OnQuota::Wait, ..policy() });
+        let missing = ["x".to_owned()];
+        let mut went_on = 0;
+        for (turn, stop, progress, code) in &steps {
+            let ending = Ending {
+                turn: turn.as_ref(),
+                stop: stop.as_ref(),
+                progress: *progress,
+                missing: &missing,
+                exit: Some(Exit::Code(*code)),
+                ..ending()
+            };
+            match completion.decide(&ending) {
+                Decision::Resume { .. } | Decision::Park { .. } => went_on += 1,
+                Decision::Complete { .. } => prop_assert!(false, "something is missing"),
+                Decision::Outcome(_) => {}
+            }
+        }
+        prop_assert!(went_on <= max_resumes + MOST_WAITS);
+        prop_assert!(completion.resumes() <= max_resumes);
+    }
+}
