@@ -47,7 +47,7 @@ fn moment() -> impl Strategy<Value = Duration> {
 
 /// Inputs, each a while after the one before.
 fn story() -> impl Strategy<Value = Vec<(Duration, Input)>> {
-    prop::collection::vec((moment(), input()), 0..120)
+    prop::collection::vec((moment(), input()), 0..60)
 }
 
 fn told(story: &[(Duration, Input)]) -> impl Iterator<Item = (Duration, Input)> {
@@ -79,7 +79,7 @@ fn left_alone(dog: &mut Watchdog, mut now: Duration) -> Option<(Duration, Rule)>
 
 proptest! {
     #[test]
-    fn no_sequence_panics_not_even_with_a_broken_clock(story in prop::collection::vec((any::<u64>(), input()), 0..100)) {
+    fn no_sequence_panics_not_even_with_a_broken_clock(story in prop::collection::vec((any::<u64>(), input()), 0..50)) {
         for limits in [limits(), Limits::default(), without_limits(Duration::ZERO), without_limits(Duration::MAX)] {
             let mut dog = Watchdog::new(limits);
             for (at, input) in &story {
