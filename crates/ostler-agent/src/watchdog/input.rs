@@ -130,6 +130,7 @@ impl Input {
             AgentEvent::Spent(_) => Self::Event(EventKind::Spent),
             AgentEvent::Blocked(_) => Self::Event(EventKind::Blocked),
             AgentEvent::TurnEnded(_) => Self::ResultSeen,
+            AgentEvent::Noted { .. } => Self::Event(EventKind::Noted),
             AgentEvent::Unknown { .. } => Self::Event(EventKind::Unknown),
         }
     }
