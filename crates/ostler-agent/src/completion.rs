@@ -296,7 +296,10 @@ pub fn hopeless(blocked: &Blocked) -> Option<StopReason> {
             let failure = Failure { class: FailureClass::Auth, detail: reason.clone(), resets_at: None };
             Some(StopReason::Failed { failure })
         }
-        Blocked::Retrying { .. } | Blocked::Permission { .. } | Blocked::Denied { .. } | Blocked::Withdrawn { .. } | Blocked::Withdrawn { .. } => None,
+        Blocked::Retrying { .. }
+        | Blocked::Permission { .. }
+        | Blocked::Denied { .. }
+        | Blocked::Withdrawn { .. } => None,
     }
 }
 

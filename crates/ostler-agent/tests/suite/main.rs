@@ -5,5 +5,6 @@
 mod command;
 mod decoding;
 mod launching;
+mod liveness;
 mod recordings;
 mod shown;
