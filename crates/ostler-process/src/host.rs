@@ -44,10 +44,11 @@ pub fn try_writing(folder: &Path) -> io::Result<()> {
 /// Looks for the mount by its type, because on hybrid hosts `/sys/fs/cgroup` itself is an ordinary folder.
 pub fn cgroup2() -> Cgroup2 {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
-    let Some(mount) = cgroup2_mount(&read("/proc/self/mountinfo")) else { return Cgroup2::Absent };
+    let Some((root, mount)) = cgroup2_mount(&read("/proc/self/mountinfo")) else { return Cgroup2::Absent };
     let groups = read("/proc/self/cgroup");
-    let Some(own) = own_group(&groups) else { return Cgroup2::Closed(mount) };
-    let group = if own.is_empty() { mount } else { mount.join(own) };
+    let Some(group) = own_group(&groups).and_then(|own| below(&root, &mount, own)) else {
+        return Cgroup2::Closed(mount);
+    };
     // Nothing but groups can be created there, so here the permissions have to do.
     match rustix::fs::access(&group, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => Cgroup2::Writable(group),
@@ -88,16 +89,28 @@ pub fn user_namespaces() -> UserNamespaces {
     }
 }
 
-fn cgroup2_mount(mountinfo: &str) -> Option<PathBuf> {
+/// Which part of the hierarchy is mounted, and where.
+fn cgroup2_mount(mountinfo: &str) -> Option<(String, PathBuf)> {
     mountinfo.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ').skip(3);
+        let (root, mount) = (fields.next()?, fields.next()?);
         let is_cgroup2 = after.split(' ').next() == Some("cgroup2");
-        is_cgroup2.then(|| before.split(' ').nth(4).map(PathBuf::from)).flatten()
+        is_cgroup2.then(|| (root.to_owned(), PathBuf::from(mount)))
     })
 }
 
 fn own_group(cgroup: &str) -> Option<&str> {
-    cgroup.lines().find_map(|line| line.strip_prefix("0::/"))
+    cgroup.lines().find_map(|line| line.strip_prefix("0::"))
+}
+
+/// Where our own group is below the mount. A container may mount only its own part of the hierarchy; a group outside
+/// of what is mounted has no place there.
+fn below(root: &str, mount: &Path, own: &str) -> Option<PathBuf> {
+    let inside = Path::new(own).strip_prefix(root).ok()?;
+    let is_plain = inside.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    // A join with nothing would end in a slash.
+    if inside.as_os_str().is_empty() { Some(mount.to_owned()) } else { is_plain.then(|| mount.join(inside)) }
 }
 
 #[cfg(test)]
@@ -109,14 +122,29 @@ mod tests {
         let hybrid = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
                       32 31 0:29 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu\n\
                       41 31 0:38 / /sys/fs/cgroup/unified rw shared:1 master:2 - cgroup2 cgroup2 rw\n";
-        assert_eq!(cgroup2_mount(hybrid), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+        assert_eq!(cgroup2_mount(hybrid), Some(("/".to_owned(), PathBuf::from("/sys/fs/cgroup/unified"))));
         assert_eq!(cgroup2_mount("31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"), None);
     }
 
     #[test]
     fn our_own_group_is_the_unified_one() {
-        assert_eq!(own_group("12:pids:/a\n0::/user.slice/x.scope\n"), Some("user.slice/x.scope"));
+        assert_eq!(own_group("12:pids:/a\n0::/user.slice/x.scope\n"), Some("/user.slice/x.scope"));
         assert_eq!(own_group("12:pids:/a\n"), None);
+    }
+
+    #[test]
+    fn our_own_group_is_looked_for_below_what_is_mounted() {
+        let mount = Path::new("/sys/fs/cgroup");
+        for (root, own, want) in [
+            ("/", "/", Some("/sys/fs/cgroup")),
+            ("/", "/user.slice/x.scope", Some("/sys/fs/cgroup/user.slice/x.scope")),
+            ("/docker/1", "/docker/1", Some("/sys/fs/cgroup")),
+            ("/docker/1", "/docker/1/init", Some("/sys/fs/cgroup/init")),
+            ("/docker/1", "/docker/2", None),
+            ("/", "/../outside", None),
+        ] {
+            assert_eq!(below(root, mount, own), want.map(PathBuf::from), "{own} in {root}");
+        }
     }
 
     #[test]

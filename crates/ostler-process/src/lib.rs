@@ -3,9 +3,12 @@
 //! - [`locate`]: where an agent's program is; [`probe`]: whether it starts, and which version it is.
 //! - [`install`]: a program from npm into Ostler's own folder, whole or not at all.
 //! - [`journal`]: a run as it is on disk.
+//! - [`contain`]: an agent that is started so that nothing it starts outlives its run.
 //! - [`host`]: what this machine offers.
 
 mod capture;
+#[cfg(target_os = "linux")]
+pub mod contain;
 mod group;
 pub mod host;
 pub mod install;

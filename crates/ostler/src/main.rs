@@ -18,6 +18,11 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    // A guardian or a shim needs nothing of what follows, and is there for every run.
+    #[cfg(target_os = "linux")]
+    if let Some(play) = ostler_process::contain::role(std::env::args_os().nth(1)) {
+        return play();
+    }
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(refusal) => return report::refuse(&refusal),

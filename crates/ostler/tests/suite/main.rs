@@ -8,6 +8,8 @@
 mod agents;
 mod bad_input;
 mod config;
+#[cfg(target_os = "linux")]
+mod contain;
 mod doctor;
 mod ground;
 mod help;

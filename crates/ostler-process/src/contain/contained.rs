@@ -1,0 +1,259 @@
+//! Ostler's side of a contained agent.
+//!
+//! All state changes come in as the guardian's reports, read by whoever waits for one of them. If the lifeline closes
+//! without a last report, the guardian was killed; then everything is ended from here.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, pidfd_send_signal};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::process::Child;
+
+use super::ending::{KILL_LIMIT, Reach};
+use super::error::StartError;
+use super::family;
+use super::launch::{self, Pipes};
+use super::wire::{self, MESSAGE_BYTES, Order, Report};
+use super::{Exit, Spawn, StopSignal, Survivors, Tier, TreeSample};
+
+/// How long the guardian may take to end everything and to say so, before it is done from here. More than its own
+/// limit, so that this means that the guardian itself was stopped.
+const GUARDIAN_LIMIT: Duration = Duration::from_secs(8);
+
+/// How long a guardian that has said its last word may take to end.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long a drop may block when the guardian was killed before. Killing takes milliseconds.
+const DROP_LIMIT: Duration = Duration::from_secs(1);
+
+/// An agent and everything it starts. Dropping it ends all of them: the guardian sees its lifeline close.
+#[derive(Debug)]
+pub struct Contained {
+    /// What the agent reads, if it is piped. Dropping it is the end of the input.
+    pub stdin: Option<Sender>,
+    /// What the agent says.
+    pub stdout: Option<Receiver>,
+    /// What the agent says on the side.
+    pub stderr: Option<Receiver>,
+    pid: u32,
+    tier: Tier,
+    leader: OwnedFd,
+    lifeline: Lifeline,
+    guardian: Child,
+    reach: Reach,
+    exit: Option<Exit>,
+    state: State,
+}
+
+/// What a launch has made.
+pub(super) struct Launched {
+    pub(super) pipes: Pipes,
+    pub(super) pid: u32,
+    pub(super) tier: Tier,
+    pub(super) leader: OwnedFd,
+    pub(super) lifeline: Lifeline,
+    pub(super) guardian: Child,
+    /// The guardian is its ancestor.
+    pub(super) reach: Reach,
+}
+
+/// What is known of the processes of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// All have ended by themselves. The guardian still waits for orders.
+    Emptied,
+    /// All were ended, except so many. The guardian is gone.
+    Ended(Survivors),
+}
+
+impl Contained {
+    /// Starts a guardian, and the agent contained by it in the best tier that works. Dropping the future ends what was
+    /// started so far. Needs a tokio runtime with I/O and time.
+    pub async fn start(spawn: Spawn<'_>) -> Result<Self, StartError> {
+        launch::start(&spawn).await
+    }
+
+    pub(super) fn new(launched: Launched) -> Self {
+        let Launched { pipes, pid, tier, leader, lifeline, guardian, reach } = launched;
+        let Pipes { stdin, stdout, stderr } = pipes;
+        let (stdout, stderr) = (Some(stdout), Some(stderr));
+        let (exit, state) = (None, State::Running);
+        Self { stdin, stdout, stderr, pid, tier, leader, lifeline, guardian, reach, exit, state }
+    }
+
+    /// The leader's number, for people to read. Never signal it: use [`Self::signal`]. Zero if it ended at once.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What the kernel confirmed.
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    /// The guardian's number, until it has ended: for tests, and for whoever looks for what is using memory.
+    pub fn guardian_pid(&self) -> Option<u32> {
+        self.guardian.id()
+    }
+
+    /// Signals the leader alone. Does nothing once it has ended. Never blocks.
+    pub fn signal(&self, signal: StopSignal) -> io::Result<()> {
+        let signal = match signal {
+            StopSignal::Interrupt => Signal::INT,
+            StopSignal::Terminate => Signal::TERM,
+        };
+        match pidfd_send_signal(&self.leader, signal) {
+            Err(Errno::SRCH) | Ok(()) => Ok(()),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Waits until the leader has ended, whoever still holds its pipes. What it started may live on. Cancel safe; every
+    /// call answers the same.
+    pub async fn leader_exit(&mut self) -> Exit {
+        loop {
+            match self.exit {
+                Some(exit) => return exit,
+                None => self.hear().await,
+            }
+        }
+    }
+
+    /// Waits until the leader and everything it started have ended. Kills nothing. Cancel safe.
+    pub async fn gone(&mut self) {
+        while self.state == State::Running {
+            self.hear().await;
+        }
+    }
+
+    /// Ends everything and answers how many processes could not be ended. When it returns, the guardian is gone too.
+    /// Takes milliseconds, and never more than about 20 s. Idempotent. If the future is dropped, call it again or drop
+    /// the whole: either way the killing goes on.
+    pub async fn kill_all(&mut self) -> Survivors {
+        if !matches!(self.state, State::Ended(_)) {
+            self.lifeline.order(Order::KillAll);
+            let ended = async {
+                while !matches!(self.state, State::Ended(_)) {
+                    self.hear().await;
+                }
+            };
+            if tokio::time::timeout(GUARDIAN_LIMIT, ended).await.is_err() {
+                tracing::warn!(target: "ostler::run", pid = self.guardian.id(), "the guardian does not answer");
+                self.rescue().await;
+            }
+        }
+        let farewell = tokio::time::timeout(FAREWELL_LIMIT, self.guardian.wait()).await;
+        if farewell.is_err() {
+            let _ = self.guardian.kill().await;
+        }
+        match self.state {
+            State::Ended(survivors) => survivors,
+            State::Running | State::Emptied => Survivors(0),
+        }
+    }
+
+    /// What all processes but the leader have used up so far. Looks at every process of the machine, which takes a few
+    /// milliseconds: ask when an agent is quiet, not all the time.
+    pub fn sample(&self) -> TreeSample {
+        let number = |id: u32| i32::try_from(id).ok().and_then(Pid::from_raw);
+        let (Some(guardian), Some(leader)) = (self.guardian.id().and_then(number), number(self.pid)) else {
+            return TreeSample::default();
+        };
+        let mut sample = family::sample(guardian, leader);
+        if self.tier == Tier::PidNs {
+            // There our child is `unshare`, and the guardian descends from it.
+            sample.processes = sample.processes.saturating_sub(1);
+        }
+        sample
+    }
+
+    /// Takes in one report. Cancel safe.
+    async fn hear(&mut self) {
+        match self.lifeline.next().await {
+            Some(Report::LeaderExited { exit }) => self.exit = Some(exit),
+            Some(Report::Emptied) => self.state = State::Emptied,
+            Some(Report::Gone { survivors }) => {
+                self.state = State::Ended(Survivors(survivors));
+                self.exit.get_or_insert(Exit::Unknown);
+            }
+            // Both come first or never.
+            Some(Report::Spawned { .. } | Report::StartFailed { .. }) => {}
+            None => self.rescue().await,
+        }
+    }
+
+    /// Ends everything without the guardian, which is dead or does not move.
+    async fn rescue(&mut self) {
+        tracing::warn!(target: "ostler::run", pid = self.pid, "the guardian was lost: ending the run from here");
+        let _ = pidfd_send_signal(&self.leader, Signal::KILL);
+        if let Ok(None) = self.guardian.try_wait() {
+            self.end_here().await;
+            let _ = self.guardian.kill().await;
+        }
+        // Waited for, its number may be anybody's. Whoever descended from it is dead, or in the leaf, or marked.
+        self.reach.ancestor = None;
+        let survivors = self.end_here().await;
+        self.exit.get_or_insert(Exit::Unknown);
+        self.state = State::Ended(Survivors(survivors));
+    }
+
+    /// On a thread of its own: a process that is stuck in the kernel must not hold up the others.
+    async fn end_here(&self) -> u32 {
+        let reach = self.reach.clone();
+        let ending = tokio::task::spawn_blocking(move || reach.end(KILL_LIMIT, || ()));
+        ending.await.unwrap_or(u32::MAX)
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        let is_ended = matches!(self.state, State::Ended(_));
+        let has_guardian = matches!(self.guardian.try_wait(), Ok(None));
+        if !is_ended && !has_guardian {
+            let _ = pidfd_send_signal(&self.leader, Signal::KILL);
+            self.reach.ancestor = None;
+            self.reach.end(DROP_LIMIT, || ());
+        }
+    }
+}
+
+/// The socket to a guardian. That it is open keeps the run alive.
+#[derive(Debug)]
+pub(super) struct Lifeline {
+    stream: UnixStream,
+    unread: Vec<u8>,
+}
+
+impl Lifeline {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        Self { stream, unread: Vec::new() }
+    }
+
+    /// The next report; `None` when there will be no more. Cancel safe.
+    async fn next(&mut self) -> Option<Report> {
+        loop {
+            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.unread.drain(..=end).collect();
+                return wire::parse(&line).ok();
+            }
+            let count = self.stream.read_buf(&mut self.unread).await.unwrap_or(0);
+            if count == 0 || self.unread.len() > MESSAGE_BYTES {
+                return None;
+            }
+        }
+    }
+
+    /// Sends an order. A guardian that cannot take it is lost, which the next report tells.
+    fn order(&self, order: Order) {
+        // There is always room: orders are few and short.
+        if let Ok(line) = wire::line(&order) {
+            let _ = self.stream.try_write(&line);
+        }
+    }
+}

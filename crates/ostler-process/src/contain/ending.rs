@@ -1,0 +1,125 @@
+//! Ending everything: killed, looked for again, until two looks in a row find nothing.
+//!
+//! The guardian does it as the parent of all; Ostler does it as a stranger when the guardian was killed. A guardian
+//! without children has no descendants either, because the kernel gives it every orphan: there the look is a proof.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+use super::family::{self, Process};
+use super::leaf::Leaf;
+
+/// How long all may take to die. A killed process is gone in milliseconds; only one stuck in the kernel takes longer,
+/// and that one is counted as a survivor.
+pub(super) const KILL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Looks in a row that must find nothing: one could miss a process that was being born behind its back.
+const CALM_LOOKS: u32 = 2;
+
+/// Rounds of stopping before the killing. Each finds what was forked before its parent was stopped, so two suffice
+/// unless the machine is flooded.
+const STOP_ROUNDS: u32 = 20;
+
+/// Between looks: long enough not to spin, short enough not to be noticed.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// Whom an ending reaches.
+#[derive(Debug, Clone)]
+pub(super) struct Reach {
+    /// All in this group.
+    pub(super) leaf: Option<Arc<Leaf>>,
+    /// All that descend from this process, but not itself.
+    pub(super) ancestor: Option<Pid>,
+    /// All that carry this mark.
+    pub(super) mark: String,
+}
+
+impl Reach {
+    /// Everyone who lives and is reached.
+    pub(super) fn living(&self) -> Vec<Process> {
+        let everyone = family::everyone();
+        let descendants =
+            self.ancestor.map(|ancestor| family::descendants(&everyone, ancestor)).unwrap_or_default();
+        let mut found: HashMap<Pid, Process> =
+            descendants.into_iter().map(|process| (process.pid, process)).collect();
+        for process in self.leaf().map(Leaf::members).unwrap_or_default() {
+            found.insert(process.pid, process);
+        }
+        for process in everyone {
+            if !found.contains_key(&process.pid) && family::is_marked(&process, &self.mark) {
+                found.insert(process.pid, process);
+            }
+        }
+        found.into_values().filter(Process::is_alive).collect()
+    }
+
+    /// Kills all of them, removes the group, and answers how many are left: none unless the limit was reached. Blocks.
+    ///
+    /// `reap` is called before every look, for whoever is the parent.
+    pub(super) fn end(&self, limit: Duration, mut reap: impl FnMut()) -> u32 {
+        let began = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        let mut calm = 0;
+        self.kill_leaf();
+        loop {
+            reap();
+            let living = self.living();
+            let is_empty = living.is_empty() && !self.leaf().is_some_and(Leaf::is_populated);
+            calm = if is_empty { calm + 1 } else { 0 };
+            if calm == CALM_LOOKS {
+                self.remove_leaf();
+                return 0;
+            }
+            if is_empty {
+                continue;
+            }
+            if began.elapsed() >= limit {
+                return u32::try_from(living.len().max(1)).unwrap_or(u32::MAX);
+            }
+            self.kill_leaf();
+            self.strike(living);
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn leaf(&self) -> Option<&Leaf> {
+        self.leaf.as_deref()
+    }
+
+    fn remove_leaf(&self) {
+        if let Some(Err(error)) = self.leaf().map(Leaf::remove) {
+            tracing::warn!(%error, "could not remove a control group: the next start will");
+        }
+    }
+
+    fn kill_leaf(&self) {
+        if let Some(Err(error)) = self.leaf().map(Leaf::kill) {
+            tracing::warn!(%error, "could not kill a control group");
+        }
+    }
+
+    /// Stops all of them first: whoever is stopped does not fork, so nobody is born while others are being killed.
+    fn strike(&self, mut living: Vec<Process>) {
+        let mut stopped = HashMap::new();
+        for _ in 0..STOP_ROUNDS {
+            let fresh: Vec<Process> =
+                living.into_iter().filter(|process| !stopped.contains_key(&process.identity())).collect();
+            if fresh.is_empty() {
+                break;
+            }
+            for process in fresh {
+                process.signal(Signal::STOP);
+                stopped.insert(process.identity(), process);
+            }
+            living = self.living();
+        }
+        for process in stopped.values() {
+            process.signal(Signal::KILL);
+        }
+    }
+}

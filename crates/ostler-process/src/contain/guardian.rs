@@ -1,0 +1,285 @@
+//! `ostler __guard`: starts the shim, contains it, tells Ostler what becomes of it, and ends everything when it is told
+//! to or when Ostler is gone.
+//!
+//! One thread, no configuration, no output. It has no parent-death signal: that one is tied to a thread of the parent,
+//! of which Ostler has many, and would kill the guardian before it has cleaned up. The lifeline does better: the kernel
+//! closes Ostler's end when Ostler ends in any way, and nobody else has a copy of it.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{
+    Pid, PidfdFlags, WaitOptions, WaitStatus, getpid, pidfd_open, set_child_subreaper, setsid, wait,
+};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::ending::{KILL_LIMIT, Reach};
+use super::leaf::Leaf;
+use super::wire::{self, Brief, Demand, Order, Refusal, Report, ShimBrief, Step};
+use super::{Exit, SHIM, Tier};
+
+/// How long the shim may take to become the agent: two execs, of which the second may be from a slow disk.
+const SHIM_LIMIT: Duration = Duration::from_secs(20);
+
+/// `ostler` started so by hand, without a lifeline.
+const NOT_FOR_PEOPLE: u8 = 2;
+
+/// Lives as long as the run.
+pub(super) fn guard() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.raw_os_error() == Some(Errno::NOTSOCK.raw_os_error()) => {
+            let _ = writeln!(io::stderr(), "error: this command is for Ostler's own use");
+            ExitCode::from(NOT_FOR_PEOPLE)
+        }
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn serve() -> io::Result<()> {
+    let lifeline = BlockingStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    let Some((brief, descriptors)) = wire::receive::<Brief>(&lifeline)? else { return Ok(()) };
+    // Fails only for the leader of a group, who then has what it is for.
+    let _ = setsid();
+    set_child_subreaper(Some(getpid()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    runtime.block_on(async {
+        // Listened for before there is anything to be told of.
+        let ears = Ears::open()?;
+        match Guardian::start(&lifeline, brief, descriptors) {
+            Ok(mut guardian) => guardian.watch(lifeline, ears).await,
+            Err(Refusal { step, errno }) => wire::send(&lifeline, &Report::StartFailed { step, errno }, &[]),
+        }
+    })
+}
+
+/// The signals that matter.
+struct Ears {
+    children: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Ears {
+    fn open() -> io::Result<Self> {
+        Ok(Self {
+            children: signal(SignalKind::child())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
+/// What a guardian can be woken by.
+enum Input {
+    ChildrenChanged,
+    Ordered(Order),
+    /// Ostler is gone, or the system goes down.
+    Deserted,
+}
+
+struct Guardian {
+    reach: Reach,
+    leader: Pid,
+    exit: Option<Exit>,
+}
+
+impl Guardian {
+    /// Starts the agent. On failure nothing is left.
+    fn start(lifeline: &BlockingStream, brief: Brief, descriptors: Vec<OwnedFd>) -> Result<Self, Refusal> {
+        let fault = |error: io::Error| refused(Step::Guard, &error);
+        if brief.v != wire::VERSION {
+            return Err(refused(Step::Guard, &Errno::PROTO.into()));
+        }
+        let mut descriptors = descriptors.into_iter();
+        let mut next = || descriptors.next().ok_or_else(|| refused(Step::Guard, &Errno::BADF.into()));
+        let [plan, stdin, stdout, stderr] = [next()?, next()?, next()?, next()?];
+        let leaf = match brief.leaf {
+            Some(path) => Some(Arc::new(Leaf::adopt(path.into(), next()?))),
+            None => None,
+        };
+        let reach = Reach { leaf, ancestor: Some(getpid()), mark: brief.mark };
+        if brief.tier == Tier::PidNs && !is_first_of_its_namespace() {
+            return Err(refused(Step::Contain, &Errno::PERM.into()));
+        }
+        let (mut status, theirs) = BlockingStream::pair().map_err(fault)?;
+        let child = Command::new("/proc/self/exe")
+            .arg(SHIM)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .spawn()
+            .map_err(fault)?;
+        let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let Some(leader) = leader else { return Err(refused(Step::Guard, &Errno::SRCH.into())) };
+        let mut guardian = Self { reach, leader, exit: None };
+        let streams = [plan.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let handed = wire::send(&status, &ShimBrief { guardian: getpid().as_raw_pid() }, &streams);
+        // Ours would keep the pipes open after the agent has closed its own.
+        drop((plan, stdin, stdout, stderr));
+        let started = handed.map_err(fault).and_then(|()| {
+            let tier = guardian.admit(brief.tier, brief.demand)?;
+            let held = pidfd_open(leader, PidfdFlags::empty()).map_err(|errno| fault(errno.into()))?;
+            release(&mut status, lifeline)?;
+            wire::send(lifeline, &Report::Spawned { tier }, &[held.as_fd()]).map_err(fault)
+        });
+        match started {
+            Ok(()) => Ok(guardian),
+            Err(refusal) => {
+                guardian.end();
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Puts the waiting shim where it belongs, and answers which tier that is.
+    fn admit(&mut self, tier: Tier, demand: Demand) -> Result<Tier, Refusal> {
+        let Some(leaf) = &self.reach.leaf else { return Ok(tier) };
+        match (leaf.admit(self.leader), demand) {
+            (Ok(()), _) => Ok(Tier::Cgroup),
+            (Err(error), Demand::Forced) => Err(refused(Step::Contain, &error)),
+            (Err(_), Demand::Preferred) => {
+                self.reach.leaf = None;
+                Ok(Tier::Sweep)
+            }
+        }
+    }
+
+    async fn watch(&mut self, lifeline: BlockingStream, mut ears: Ears) -> io::Result<()> {
+        lifeline.set_nonblocking(true)?;
+        let (orders, mut reports) = UnixStream::from_std(lifeline)?.into_split();
+        let mut orders = BufReader::new(orders).lines();
+        // After the agent has begun: it does not wait for this.
+        if let Some(leaf) = &self.reach.leaf {
+            leaf.remove_stale();
+        }
+        // It may have ended before we listened.
+        let mut input = Input::ChildrenChanged;
+        let mut is_emptied = false;
+        loop {
+            match input {
+                Input::ChildrenChanged => {
+                    let known = self.exit;
+                    let family = self.reap();
+                    if let (None, Some(exit)) = (known, self.exit) {
+                        tell(&mut reports, &Report::LeaderExited { exit }).await;
+                    }
+                    if family == Family::None && !is_emptied {
+                        is_emptied = true;
+                        tell(&mut reports, &Report::Emptied).await;
+                    }
+                }
+                Input::Ordered(Order::KillAll) => {
+                    let known = self.exit;
+                    let survivors = self.end();
+                    if let (None, Some(exit)) = (known, self.exit) {
+                        tell(&mut reports, &Report::LeaderExited { exit }).await;
+                    }
+                    tell(&mut reports, &Report::Gone { survivors }).await;
+                    return Ok(());
+                }
+                Input::Deserted => {
+                    self.end();
+                    return Ok(());
+                }
+            }
+            input = next(&mut orders, &mut ears).await;
+        }
+    }
+
+    /// Waits for every child that has ended, so that none stays a zombie.
+    fn reap(&mut self) -> Family {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.leader => self.exit = Some(exit(status)),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return Family::Some,
+                Err(_) => return Family::None,
+            }
+        }
+    }
+
+    /// Ends everything, and answers how many are left.
+    fn end(&mut self) -> u32 {
+        let reach = self.reach.clone();
+        reach.end(KILL_LIMIT, || drop(self.reap()))
+    }
+}
+
+/// Whether there are children at all. A guardian without any has no descendants: every orphan becomes its child.
+#[derive(PartialEq)]
+enum Family {
+    None,
+    Some,
+}
+
+async fn next(orders: &mut Lines<BufReader<OwnedReadHalf>>, ears: &mut Ears) -> Input {
+    tokio::select! {
+        biased;
+        line = orders.next_line() => understood(line),
+        _ = ears.terminate.recv() => Input::Deserted,
+        _ = ears.interrupt.recv() => Input::Deserted,
+        _ = ears.hangup.recv() => Input::Deserted,
+        _ = ears.children.recv() => Input::ChildrenChanged,
+    }
+}
+
+/// An order that cannot be read comes from nobody whom we could serve.
+fn understood(line: io::Result<Option<String>>) -> Input {
+    let order = line.ok().flatten().and_then(|line| wire::parse(line.as_bytes()).ok());
+    order.map_or(Input::Deserted, Input::Ordered)
+}
+
+/// A report that cannot be sent means that Ostler is gone, which the lifeline tells us next.
+async fn tell(reports: &mut OwnedWriteHalf, report: &Report) {
+    if let Ok(line) = wire::line(report) {
+        let _ = reports.write_all(&line).await;
+    }
+}
+
+/// Lets the contained shim go on, and waits until it has become the agent.
+fn release(status: &mut BlockingStream, lifeline: &BlockingStream) -> Result<(), Refusal> {
+    let fault = |error: io::Error| refused(Step::Guard, &error);
+    // Nothing is to be started for an owner who has gone meanwhile.
+    let mut order = [0; 1];
+    let peeked = rustix::net::recv(lifeline, &mut order, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    if peeked.is_ok_and(|(_, count)| count == 0) {
+        return Err(refused(Step::Guard, &Errno::PIPE.into()));
+    }
+    status.write_all(b"\n").map_err(fault)?;
+    status.set_read_timeout(Some(SHIM_LIMIT)).map_err(fault)?;
+    let mut said = Vec::new();
+    status.read_to_end(&mut said).map_err(fault)?;
+    if said.is_empty() { Ok(()) } else { Err(wire::parse(&said).map_err(fault)?) }
+}
+
+fn is_first_of_its_namespace() -> bool {
+    let is_first = getpid().as_raw_pid() == 1;
+    // With the old `/proc` we would look at, and kill, other people's processes.
+    is_first && fs::read_link("/proc/self").is_ok_and(|own| own.as_os_str() == "1")
+}
+
+fn exit(status: WaitStatus) -> Exit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Unknown,
+    }
+}
+
+fn refused(step: Step, error: &io::Error) -> Refusal {
+    Refusal { step, errno: error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()) }
+}

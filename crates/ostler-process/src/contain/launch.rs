@@ -1,0 +1,257 @@
+//! Starting a guardian with its agent: the pipes, the best tier that works, and the first report.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, geteuid};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::process::{Child, Command};
+
+use super::contained::{Contained, Launched, Lifeline};
+use super::ending::Reach;
+use super::error::{Attempt, StartError};
+use super::leaf::Leaf;
+use super::plan::{self, Plan};
+use super::wire::{self, Brief, Demand, Report};
+use super::{FORCE_TIER, GUARD, MARK, Spawn, Stdin, Tier};
+
+/// How long a guardian may take to say that the agent has begun, or why not. It gives up on the shim earlier.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// How much of a run's name goes into the mark; a run's id is shorter.
+const RUN_CHARS: usize = 48;
+
+/// Starts the guardian and, through it, the agent.
+pub(super) async fn start(spawn: &Spawn<'_>) -> Result<Contained, StartError> {
+    let forced = forced(spawn.tier, std::env::var_os(FORCE_TIER).as_deref())?;
+    let mark = mark(spawn.run);
+    let plan = encode(spawn, &mark)?;
+    let (tiers, demand) = match &forced {
+        Some(tier) => (std::slice::from_ref(tier), Demand::Forced),
+        None => (Tier::ALL.as_slice(), Demand::Preferred),
+    };
+    let mut refusal = None;
+    for tier in tiers {
+        match prepare(*tier, &mark) {
+            Ok(leaf) => match attempt(spawn, &plan, &mark, *tier, demand, leaf).await {
+                // Whether a namespace can be made is only known when it is.
+                Err(error @ StartError::Tier { .. }) => refusal = Some(error),
+                done => return done,
+            },
+            Err(source) => {
+                tracing::debug!(tier = tier.name(), %source, "this tier is not available");
+                refusal = Some(StartError::Tier { tier: *tier, source });
+            }
+        }
+    }
+    Err(refusal.unwrap_or(StartError::UnknownTier { name: String::new() }))
+}
+
+fn forced(asked: Option<Tier>, variable: Option<&OsStr>) -> Result<Option<Tier>, StartError> {
+    let (None, Some(name)) = (asked, variable.filter(|name| !name.is_empty())) else { return Ok(asked) };
+    let tier = name.to_str().and_then(Tier::named);
+    tier.map(Some).ok_or_else(|| StartError::UnknownTier { name: name.display().to_string() })
+}
+
+/// A word that no other start has, on this machine or on one that shares its control groups.
+fn mark(run: &str) -> String {
+    static STARTS: AtomicU32 = AtomicU32::new(0);
+    let is_plain = |char: &char| char.is_ascii_alphanumeric() || *char == '-' || *char == '_';
+    let run: String = run.chars().filter(is_plain).take(RUN_CHARS).collect();
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let start = STARTS.fetch_add(1, Ordering::Relaxed);
+    format!("{run}.{:x}-{nanos:x}-{start:x}", std::process::id())
+}
+
+fn encode(spawn: &Spawn<'_>, mark: &str) -> Result<Vec<u8>, StartError> {
+    let mut environment = spawn.env.clone();
+    environment.retain(|(name, _)| name != MARK);
+    environment.push((MARK.into(), mark.into()));
+    let plan = Plan {
+        program: spawn.program.clone().into_os_string(),
+        folder: spawn.cwd.clone(),
+        arguments: spawn.args.clone(),
+        environment,
+    };
+    plan.encode().ok_or_else(|| StartError::Nul { program: spawn.program.clone() })
+}
+
+/// What a tier needs before the guardian starts.
+fn prepare(tier: Tier, mark: &str) -> io::Result<Option<Leaf>> {
+    match tier {
+        Tier::Cgroup => Leaf::create(mark).map(Some),
+        // Others would need a user namespace as well, in which the agent could do less than its user can.
+        Tier::PidNs if !geteuid().is_root() => Err(io::ErrorKind::PermissionDenied.into()),
+        Tier::PidNs | Tier::Sweep => Ok(None),
+    }
+}
+
+async fn attempt(
+    spawn: &Spawn<'_>,
+    plan: &[u8],
+    mark: &str,
+    tier: Tier,
+    demand: Demand,
+    leaf: Option<Leaf>,
+) -> Result<Contained, StartError> {
+    let what = Attempt { program: &spawn.program, folder: &spawn.cwd, guard: &spawn.guard, tier };
+    let fault = |source| StartError::Guard { guard: spawn.guard.clone(), source };
+    let (ours, theirs) = BlockingStream::pair().map_err(fault)?;
+    let (pipes, streams) = Pipes::open(spawn.stdin).map_err(fault)?;
+    let guardian = match command(tier, &spawn.guard) {
+        Ok(mut command) => command.stdin(OwnedFd::from(theirs)).spawn().map_err(fault)?,
+        Err(source) => return Err(StartError::Tier { tier, source }),
+    };
+    let path = leaf.as_ref().map(|leaf| leaf.path().display().to_string());
+    let brief = Brief { v: wire::VERSION, mark: mark.to_owned(), tier, demand, leaf: path };
+    send(&ours, &brief, plan, &streams, leaf.as_ref()).map_err(fault)?;
+    // Ours would keep the pipes open after the agent has closed its own.
+    drop(streams);
+    ours.set_nonblocking(true).map_err(fault)?;
+    let stream = UnixStream::from_std(ours).map_err(fault)?;
+    let first = tokio::time::timeout(START_LIMIT, first_report(&stream)).await;
+    match first.map_err(|_| fault(io::ErrorKind::TimedOut.into()))?.map_err(fault)? {
+        Some((Report::Spawned { tier }, mut descriptors)) if descriptors.len() == 1 => {
+            let leader = descriptors.remove(0);
+            let pid = pid_of(&leader).map_err(fault)?;
+            tracing::debug!(target: "ostler::run", run = spawn.run, pid, tier = tier.name(), "started");
+            let leaf = leaf.filter(|_| tier == Tier::Cgroup).map(Arc::new);
+            let ancestor = guardian.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+            let reach = Reach { leaf, ancestor, mark: mark.to_owned() };
+            let lifeline = Lifeline::new(stream);
+            Ok(Contained::new(Launched { pipes, pid, tier, leader, lifeline, guardian, reach }))
+        }
+        Some((Report::StartFailed { step, errno }, _)) => {
+            reaped(guardian).await;
+            Err(StartError::refused(step, errno, what))
+        }
+        None if tier == Tier::PidNs => {
+            reaped(guardian).await;
+            Err(StartError::Tier { tier, source: io::ErrorKind::PermissionDenied.into() })
+        }
+        None | Some(_) => Err(fault(io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+/// A guardian that has said its last word ends at once; nobody is started again before it has.
+async fn reaped(mut guardian: Child) {
+    if tokio::time::timeout(START_LIMIT, guardian.wait()).await.is_err() {
+        tracing::warn!("a guardian does not end");
+    }
+}
+
+fn command(tier: Tier, guard: &Path) -> io::Result<Command> {
+    let mut command = match tier {
+        Tier::Cgroup | Tier::Sweep => Command::new(guard),
+        Tier::PidNs => {
+            // The program, because the call can take memory safety with it and so is `unsafe` in every library.
+            let unshare = which::which("unshare").map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+            let mut command = Command::new(unshare);
+            command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]).arg(guard);
+            command
+        }
+    };
+    // It needs none of our variables, and must not carry the mark of a run that we are part of.
+    command.arg(GUARD).env_clear().current_dir("/").stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(command)
+}
+
+fn send(
+    lifeline: &BlockingStream,
+    brief: &Brief,
+    plan: &[u8],
+    streams: &[OwnedFd; 3],
+    leaf: Option<&Leaf>,
+) -> io::Result<()> {
+    let plan = plan::write(plan)?;
+    let [stdin, stdout, stderr] = streams;
+    let mut descriptors = vec![plan.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+    descriptors.extend(leaf.map(Leaf::as_fd));
+    wire::send(lifeline, brief, &descriptors)
+}
+
+async fn first_report(stream: &UnixStream) -> io::Result<Option<(Report, Vec<OwnedFd>)>> {
+    loop {
+        stream.readable().await?;
+        match stream.try_io(Interest::READABLE, || wire::receive(stream)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // Closed with our message unread.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            done => return done,
+        }
+    }
+}
+
+/// The leader's number as we see it: in another namespace the guardian sees another one.
+fn pid_of(pidfd: &OwnedFd) -> io::Result<u32> {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()))?;
+    let number = about.lines().find_map(|line| line.strip_prefix("Pid:")).map(str::trim);
+    // A leader that has ended already has none any more.
+    Ok(number.and_then(|number| number.parse().ok()).unwrap_or(0))
+}
+
+/// Our ends of the agent's streams.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    pub(super) stdin: Option<Sender>,
+    pub(super) stdout: Receiver,
+    pub(super) stderr: Receiver,
+}
+
+impl Pipes {
+    /// Ours, and the agent's three.
+    fn open(stdin: Stdin) -> io::Result<(Self, [OwnedFd; 3])> {
+        let (ours, reads) = match stdin {
+            Stdin::Null => (None, File::open("/dev/null")?.into()),
+            Stdin::Piped => {
+                let (reader, writer) = io::pipe()?;
+                (Some(Sender::from_owned_fd(writer.into())?), reader.into())
+            }
+        };
+        let (stdout, says) = io::pipe()?;
+        let (stderr, grumbles) = io::pipe()?;
+        let pipes = Self {
+            stdin: ours,
+            stdout: Receiver::from_owned_fd(stdout.into())?,
+            stderr: Receiver::from_owned_fd(stderr.into())?,
+        };
+        Ok((pipes, [reads, says.into(), grumbles.into()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_is_forced_by_the_caller_then_by_the_variable() {
+        let named = |name| Some(OsStr::new(name));
+        for (asked, variable, want) in [
+            (None, None, None),
+            (None, named(""), None),
+            (None, named("sweep"), Some(Tier::Sweep)),
+            (Some(Tier::Cgroup), named("sweep"), Some(Tier::Cgroup)),
+        ] {
+            assert_eq!(forced(asked, variable).unwrap(), want);
+        }
+        assert!(matches!(forced(None, named("jail")), Err(StartError::UnknownTier { .. })));
+    }
+
+    #[test]
+    fn no_two_starts_have_the_same_mark_and_none_is_a_path() {
+        let (one, two) = (mark("../a b/01J"), mark("../a b/01J"));
+        assert_ne!(one, two);
+        assert!(one.starts_with("ab01J."), "{one}");
+        assert!(!one.contains('/') && mark(&"x".repeat(500)).len() < 120);
+    }
+}

@@ -1,0 +1,146 @@
+//! `ostler __shim`: waits until it is contained, then becomes the agent.
+//!
+//! It has a session of its own, so that an agent that signals its process group does not hit the guardian; and it dies
+//! with the guardian, which has one thread and so cannot lose the one that this signal is tied to.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal, setsid};
+
+use super::plan::{self, Plan};
+use super::wire::{self, Refusal, ShimBrief, Step};
+
+/// Where an ELF header ends that says for which machine it is.
+const MACHINE_END: usize = 20;
+
+/// What is the same in all programs for one machine: the class, the byte order, and the machine itself.
+const CLASS: std::ops::Range<usize> = 4..6;
+const MACHINE: std::ops::Range<usize> = 18..MACHINE_END;
+
+/// Becomes the agent, and so returns only if that failed.
+pub(super) fn shim() -> ExitCode {
+    // A copy that closes when the agent begins, which is how the guardian knows.
+    let status = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map(UnixStream::from);
+    let Ok(mut status) = status else { return ExitCode::FAILURE };
+    let Err(refusal) = run(&mut status);
+    if let Some(refusal) = refusal {
+        // Without a guardian nobody needs to know.
+        let _ = wire::line(&refusal).and_then(|line| status.write_all(&line));
+    }
+    ExitCode::FAILURE
+}
+
+/// Fails without a refusal when there is no guardian any more.
+fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refusal>> {
+    let at = |step| move |error: io::Error| Some(refused(step, &error));
+    setsid().map_err(io::Error::from).map_err(at(Step::Contain))?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(io::Error::from)
+        .map_err(at(Step::Contain))?;
+    let received = wire::receive::<ShimBrief>(&*status).map_err(at(Step::Guard))?;
+    let Some((brief, descriptors)) = received else { return Err(None) };
+    // It may have died before the signal was asked for.
+    if getppid().map(Pid::as_raw_pid) != Some(brief.guardian) {
+        return Err(None);
+    }
+    let Ok([plan, stdin, stdout, stderr]) = <[OwnedFd; 4]>::try_from(descriptors) else {
+        return Err(Some(refused(Step::Guard, &Errno::BADF.into())));
+    };
+    let plan = plan::read(plan).map_err(at(Step::Guard))?;
+    let mut go = [0];
+    if status.read(&mut go).map_err(at(Step::Guard))? == 0 {
+        return Err(None);
+    }
+    std::env::set_current_dir(&plan.folder).map_err(at(Step::Folder))?;
+    check(&plan).map_err(at(Step::Program))?;
+    let mut command = Command::new(&plan.program);
+    command.args(&plan.arguments).env_clear().envs(plan.environment);
+    command.stdin(stdin).stdout(stdout).stderr(stderr);
+    Err(Some(refused(Step::Program, &command.exec())))
+}
+
+fn refused(step: Step, error: &io::Error) -> Refusal {
+    Refusal { step, errno: error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()) }
+}
+
+/// Says what the C library would hide: it gives a file that the kernel does not know to `/bin/sh`, which then complains
+/// about the first bytes of, say, a program for another machine; and it calls a folder "permission denied".
+fn check(plan: &Plan) -> io::Result<()> {
+    let Some(path) = found(plan) else { return Ok(()) };
+    if path.is_dir() {
+        return Err(Errno::ISDIR.into());
+    }
+    let Ok(head) = head(&path) else { return Ok(()) };
+    let own = head_of_ourselves();
+    if is_runnable(&head, &own) || has_other_formats() { Ok(()) } else { Err(Errno::NOEXEC.into()) }
+}
+
+/// The file that a name without a slash means.
+fn found(plan: &Plan) -> Option<PathBuf> {
+    let program = Path::new(&plan.program);
+    if program.components().count() != 1 || program.is_absolute() {
+        return Some(program.to_owned());
+    }
+    let (_, folders) = plan.environment.iter().find(|(name, _)| name == "PATH")?;
+    std::env::split_paths(folders).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+fn head(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; MACHINE_END];
+    let count = File::open(path)?.read_at(&mut head, 0)?;
+    head.truncate(count);
+    Ok(head)
+}
+
+fn head_of_ourselves() -> Vec<u8> {
+    head(Path::new("/proc/self/exe")).unwrap_or_default()
+}
+
+/// Scripts, and programs for the machine that we are for. Programs for an older kind of the same family (i386) pass
+/// too: the kernel decides.
+fn is_runnable(head: &[u8], own: &[u8]) -> bool {
+    let is_elf = head.starts_with(b"\x7fELF") && head.len() >= MACHINE_END;
+    let part = |bytes: &[u8], range: std::ops::Range<usize>| bytes.get(range).map(<[u8]>::to_vec);
+    let is_ours = part(head, CLASS) == part(own, CLASS) && part(head, MACHINE) == part(own, MACHINE);
+    let is_older = part(head, CLASS).is_some_and(|class| class.first() == Some(&1));
+    head.starts_with(b"#!") || (is_elf && (is_ours || is_older))
+}
+
+/// Whether somebody taught the kernel more formats (binfmt_misc); then we cannot know better.
+fn has_other_formats() -> bool {
+    let formats = fs::read_dir("/proc/sys/fs/binfmt_misc").into_iter().flatten().flatten();
+    formats.filter(|entry| entry.file_name() != "register" && entry.file_name() != "status").count() > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_kernel_runs_is_runnable() {
+        let own = head_of_ourselves();
+        let mut foreign = own.clone();
+        foreign[MACHINE].copy_from_slice(&[0xf7, 0x7f]);
+        let mut older = foreign.clone();
+        older[4] = 1;
+        for (head, want) in [
+            (own.as_slice(), true),
+            (b"#!/bin/sh\n", true),
+            (&foreign, false),
+            (&older, true),
+            (b"\x7fELF", false),
+            (b"echo no first line", false),
+            (b"", false),
+        ] {
+            assert_eq!(is_runnable(head, &own), want, "{head:?}");
+        }
+    }
+}

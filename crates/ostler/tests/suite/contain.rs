@@ -1,0 +1,9 @@
+//! Nothing survives a run: hostile children, in every tier that works here, however the run or its keepers end.
+
+mod endings;
+mod failures;
+mod hostile;
+mod owner;
+mod streams;
+mod watched;
+mod yard;
