@@ -115,7 +115,8 @@ impl Contained {
     }
 
     /// Waits until the leader has ended, whoever still holds its pipes. What it started may live on. Cancel safe; every
-    /// call answers the same.
+    /// call answers the same. If the guardian was killed, this notices, ends everything, and answers
+    /// [`Exit::Unknown`].
     pub async fn leader_exit(&mut self) -> Exit {
         loop {
             match self.exit {

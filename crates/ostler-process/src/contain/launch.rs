@@ -40,18 +40,19 @@ pub(super) async fn start(spawn: &Spawn<'_>) -> Result<Contained, StartError> {
         Some(tier) => (std::slice::from_ref(tier), Demand::Forced),
         None => (Tier::ALL.as_slice(), Demand::Preferred),
     };
+    let launch = Launch { spawn, mark, plan, demand };
     let mut refusal = None;
     for tier in tiers {
-        match prepare(*tier, &mark) {
-            Ok(leaf) => match attempt(spawn, &plan, &mark, *tier, demand, leaf).await {
-                // Whether a namespace can be made is only known when it is.
-                Err(error @ StartError::Tier { .. }) => refusal = Some(error),
-                done => return done,
-            },
-            Err(source) => {
-                tracing::debug!(tier = tier.name(), %source, "this tier is not available");
-                refusal = Some(StartError::Tier { tier: *tier, source });
+        let attempted = match prepare(*tier, &launch.mark) {
+            Ok(leaf) => launch.attempt(*tier, leaf).await,
+            Err(source) => Err(StartError::Tier { tier: *tier, source }),
+        };
+        match attempted {
+            Err(StartError::Tier { tier, source }) => {
+                tracing::debug!(target: "ostler::run", tier = tier.name(), %source, "this tier does not work here");
+                refusal = Some(StartError::Tier { tier, source });
             }
+            done => return done,
         }
     }
     Err(refusal.unwrap_or(StartError::UnknownTier { name: String::new() }))
@@ -96,50 +97,55 @@ fn prepare(tier: Tier, mark: &str) -> io::Result<Option<Leaf>> {
     }
 }
 
-async fn attempt(
-    spawn: &Spawn<'_>,
-    plan: &[u8],
-    mark: &str,
-    tier: Tier,
+/// One start, in whichever tier.
+struct Launch<'a> {
+    spawn: &'a Spawn<'a>,
+    mark: String,
+    plan: Vec<u8>,
     demand: Demand,
-    leaf: Option<Leaf>,
-) -> Result<Contained, StartError> {
-    let what = Attempt { program: &spawn.program, folder: &spawn.cwd, guard: &spawn.guard, tier };
-    let fault = |source| StartError::Guard { guard: spawn.guard.clone(), source };
-    let (ours, theirs) = BlockingStream::pair().map_err(fault)?;
-    let (pipes, streams) = Pipes::open(spawn.stdin).map_err(fault)?;
-    let guardian = match command(tier, &spawn.guard) {
-        Ok(mut command) => command.stdin(OwnedFd::from(theirs)).spawn().map_err(fault)?,
-        Err(source) => return Err(StartError::Tier { tier, source }),
-    };
-    let path = leaf.as_ref().map(|leaf| leaf.path().display().to_string());
-    let brief = Brief { v: wire::VERSION, mark: mark.to_owned(), tier, demand, leaf: path };
-    send(&ours, &brief, plan, &streams, leaf.as_ref()).map_err(fault)?;
-    // Ours would keep the pipes open after the agent has closed its own.
-    drop(streams);
-    ours.set_nonblocking(true).map_err(fault)?;
-    let stream = UnixStream::from_std(ours).map_err(fault)?;
-    let first = tokio::time::timeout(START_LIMIT, first_report(&stream)).await;
-    match first.map_err(|_| fault(io::ErrorKind::TimedOut.into()))?.map_err(fault)? {
-        Some((Report::Spawned { tier }, mut descriptors)) if descriptors.len() == 1 => {
-            let leader = descriptors.remove(0);
-            let pid = pid_of(&leader).map_err(fault)?;
-            tracing::debug!(target: "ostler::run", run = spawn.run, pid, tier = tier.name(), "started");
-            let leaf = leaf.filter(|_| tier == Tier::Cgroup).map(Arc::new);
-            let ancestor = guardian.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-            let reach = Reach { leaf, ancestor, mark: mark.to_owned() };
-            let lifeline = Lifeline::new(stream);
-            Ok(Contained::new(Launched { pipes, pid, tier, leader, lifeline, guardian, reach }))
+}
+
+impl Launch<'_> {
+    async fn attempt(&self, tier: Tier, leaf: Option<Leaf>) -> Result<Contained, StartError> {
+        let spawn = self.spawn;
+        let what = Attempt { program: &spawn.program, folder: &spawn.cwd, guard: &spawn.guard, tier };
+        let fault = |source| StartError::Guard { guard: spawn.guard.clone(), source };
+        let (ours, theirs) = BlockingStream::pair().map_err(fault)?;
+        let (pipes, streams) = Pipes::open(spawn.stdin).map_err(fault)?;
+        let guardian = match command(tier, &spawn.guard) {
+            Ok(mut command) => command.stdin(OwnedFd::from(theirs)).spawn().map_err(fault)?,
+            Err(source) => return Err(StartError::Tier { tier, source }),
+        };
+        let path = leaf.as_ref().map(|leaf| leaf.path().display().to_string());
+        let brief =
+            Brief { v: wire::VERSION, mark: self.mark.clone(), tier, demand: self.demand, leaf: path };
+        send(&ours, &brief, &self.plan, &streams, leaf.as_ref()).map_err(fault)?;
+        // Ours would keep the pipes open after the agent has closed its own.
+        drop(streams);
+        ours.set_nonblocking(true).map_err(fault)?;
+        let stream = UnixStream::from_std(ours).map_err(fault)?;
+        let first = tokio::time::timeout(START_LIMIT, first_report(&stream)).await;
+        match first.map_err(|_| fault(io::ErrorKind::TimedOut.into()))?.map_err(fault)? {
+            Some((Report::Spawned { tier }, mut descriptors)) if descriptors.len() == 1 => {
+                let leader = descriptors.remove(0);
+                let pid = pid_of(&leader).map_err(fault)?;
+                tracing::debug!(target: "ostler::run", run = spawn.run, pid, tier = tier.name(), "started");
+                let leaf = leaf.filter(|_| tier == Tier::Cgroup).map(Arc::new);
+                let ancestor = guardian.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+                let reach = Reach { leaf, ancestor, mark: self.mark.clone() };
+                let lifeline = Lifeline::new(stream);
+                Ok(Contained::new(Launched { pipes, pid, tier, leader, lifeline, guardian, reach }))
+            }
+            Some((Report::StartFailed { step, errno }, _)) => {
+                reaped(guardian).await;
+                Err(StartError::refused(step, errno, what))
+            }
+            None if tier == Tier::PidNs => {
+                reaped(guardian).await;
+                Err(StartError::Tier { tier, source: io::ErrorKind::PermissionDenied.into() })
+            }
+            None | Some(_) => Err(fault(io::ErrorKind::UnexpectedEof.into())),
         }
-        Some((Report::StartFailed { step, errno }, _)) => {
-            reaped(guardian).await;
-            Err(StartError::refused(step, errno, what))
-        }
-        None if tier == Tier::PidNs => {
-            reaped(guardian).await;
-            Err(StartError::Tier { tier, source: io::ErrorKind::PermissionDenied.into() })
-        }
-        None | Some(_) => Err(fault(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 

@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +21,10 @@ use super::family::{self, Process};
 use crate::host::{self, Cgroup2};
 
 const PREFIX: &str = "ostler-";
+
+/// How often a new leaf may be lost to a start that looks for stale ones between the making and the locking, which
+/// is microseconds.
+const CREATE_ATTEMPTS: u32 = 8;
 
 /// How long a dead owner's leaf may take to empty before it is left to a later start. Killing takes milliseconds.
 const STALE_LOOKS: u32 = 100;
@@ -40,13 +45,21 @@ impl Leaf {
             Cgroup2::Closed(_) => return Err(io::ErrorKind::PermissionDenied.into()),
             Cgroup2::Absent => return Err(io::ErrorKind::NotFound.into()),
         };
-        let path = parent.join(format!("{PREFIX}{mark}"));
-        fs::create_dir(&path)?;
-        let leaf = lock(&path)
-            .and_then(|lock| lock.ok_or_else(|| io::ErrorKind::ResourceBusy.into()))
-            .map(|lock| Self { path: path.clone(), lock });
-        // What was made is removed again; the failure before is the one to tell.
-        leaf.inspect_err(|_| drop(fs::remove_dir(&path)))
+        for attempt in 0..CREATE_ATTEMPTS {
+            let path = parent.join(format!("{PREFIX}{mark}.{attempt}"));
+            fs::create_dir(&path)?;
+            match lock(&path) {
+                Ok(Some(lock)) => return Ok(Self { path, lock }),
+                // Another start took it for a dead owner's, and has removed it or will.
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let _ = fs::remove_dir(&path);
+                    return Err(error);
+                }
+            }
+        }
+        Err(io::ErrorKind::ResourceBusy.into())
     }
 
     /// The guardian's view of a leaf that Ostler made.
@@ -129,10 +142,13 @@ fn remove_if_stale(path: &Path) -> io::Result<()> {
     remove(path)
 }
 
-/// `None` if somebody else holds it.
+/// `None` if somebody else holds it. Fails with "not found" if it was removed meanwhile.
 fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
     let folder = File::open(path)?;
     match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) if folder.metadata()?.ino() != fs::metadata(path)?.ino() => {
+            Err(io::ErrorKind::NotFound.into())
+        }
         Ok(()) => Ok(Some(folder.into())),
         Err(Errno::WOULDBLOCK) => Ok(None),
         Err(other) => Err(other.into()),

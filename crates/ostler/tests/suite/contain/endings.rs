@@ -104,7 +104,8 @@ async fn a_guardian_that_was_killed_is_noticed_by_a_drop() {
         let (run, hostile) = (run_name(), &HOSTILE[4]);
         let (contained, held) = play(&run, hostile, WAIT, tier).await;
         let (child, guardian) = (Watched::hold(contained.guardian_pid().unwrap()), guardian(&contained));
-        guardian.signal(Signal::KILL);
+        // In a PID namespace this is `unshare`, with whom the guardian dies.
+        child.signal(Signal::KILL);
         assert!(guardian.ends() && child.ends());
         drop(contained);
         assert_nothing_is_left(tier.name(), &run, &held);

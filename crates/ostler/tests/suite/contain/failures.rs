@@ -9,6 +9,8 @@ use ostler_process::contain::{Contained, Spawn, StartError, Tier};
 use super::watched::{leaves, marked};
 use super::yard::{run_name, shell, tiers};
 
+type IsRight = fn(&StartError) -> bool;
+
 fn file(folder: &Path, name: &str, content: &[u8], mode: u32) {
     let path = folder.join(name);
     fs::write(&path, content).unwrap();
@@ -32,7 +34,7 @@ async fn each_cause_is_told_apart_in_every_tier() {
     file(folder.path(), "foreign", &foreign, 0o700);
     file(folder.path(), "orphan", b"#!/no/such/interpreter\n", 0o700);
 
-    let programs: [(&str, fn(&StartError) -> bool); 6] = [
+    let programs: [(&str, IsRight); 6] = [
         ("missing", |error| matches!(error, StartError::NoProgram { .. })),
         ("folder", |error| matches!(error, StartError::Directory { .. })),
         ("plain", |error| matches!(error, StartError::NotExecutable { .. })),

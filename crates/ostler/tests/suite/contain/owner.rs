@@ -114,5 +114,6 @@ fn children() -> String {
 
 fn resident(pid: u32) -> String {
     let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).unwrap();
-    status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default().trim().to_owned()
+    let figure = |name| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+    format!("{} ({} its own)", figure("VmRSS:"), figure("RssAnon:"))
 }
