@@ -148,16 +148,18 @@ mod tests {
 
     #[test]
     fn descent_goes_all_the_way_and_never_in_circles() {
-        let table: &[(&[(i32, i32)], &[i32])] =
-            &[(&[(2, 1), (3, 2), (4, 3), (9, 8)], &[2, 3, 4]), (&[(5, 1), (1, 5)], &[5]), (&[(3, 2)], &[])];
+        let table = [
+            (vec![child(2, 1), child(3, 2), child(4, 3), child(9, 8)], vec![2, 3, 4]),
+            (vec![child(5, 1), child(1, 5)], vec![5]),
+            (vec![child(3, 2)], vec![]),
+        ];
         for (everyone, want) in table {
-            let everyone: Vec<_> = everyone.iter().map(|(number, parent)| child(*number, *parent)).collect();
             let mut found: Vec<i32> = descendants(&everyone, pid(1))
                 .iter()
                 .map(|process| process.pid.as_raw_nonzero().get())
                 .collect();
             found.sort_unstable();
-            assert_eq!(&found, want);
+            assert_eq!(found, want);
         }
     }
 
