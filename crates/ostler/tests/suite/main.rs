@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     reason = "a test stops at the first surprise; clippy knows only `#[test]` functions"
 )]
+#![expect(clippy::print_stderr, reason = "a driver tells its parent what it sees, and figures are shown")]
 
 mod agents;
 mod bad_input;
