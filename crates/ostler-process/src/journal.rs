@@ -129,7 +129,20 @@ pub struct Journal {
     stderr: File,
     events: File,
     seq: u64,
-    _lock: File,
+    _lock: Lock,
+}
+
+/// Held until it is dropped. Closing the file alone would not do: a process that is being started at that moment has a
+/// copy of the descriptor until it executes its program, and the lock with it.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Err(error) = flock(&self.0, FlockOperation::Unlock) {
+            tracing::warn!(%error, "a run's lock is not released before its file is closed everywhere");
+        }
+    }
 }
 
 impl Journal {
@@ -170,7 +183,7 @@ impl Journal {
             events: append("events.ndjson")?,
             folder: folder.to_owned(),
             seq,
-            _lock: lock,
+            _lock: Lock(lock),
         })
     }
 

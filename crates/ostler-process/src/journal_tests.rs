@@ -84,3 +84,15 @@ fn an_id_that_fits_two_runs_fits_none() {
     assert_eq!(list(runs.path()).len(), 2);
     assert!(find(runs.path(), "").is_err());
 }
+
+#[test]
+fn a_lock_ends_with_its_journal_though_a_copy_of_its_descriptor_lives() {
+    let runs = TempDir::new().unwrap();
+    let journal = Journal::create(runs.path(), &facts("run-1")).unwrap();
+    let copy = journal._lock.0.try_clone().unwrap();
+    drop(journal);
+    let kept = find(runs.path(), "run-1").unwrap();
+    assert_eq!(kept.state, State::Abandoned);
+    Journal::go_on(&kept).unwrap();
+    drop(copy);
+}

@@ -89,5 +89,9 @@ pub fn find(runs: &Path, run: &str) -> Result<Kept, JournalError> {
 
 fn is_locked(folder: &Path) -> bool {
     let Ok(file) = File::open(folder.join("lock")) else { return false };
-    flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+    if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
+        return true;
+    }
+    // Not by closing it alone: see `Lock`.
+    flock(&file, FlockOperation::Unlock).is_err()
 }
