@@ -4,6 +4,7 @@
 //! - [`install`]: a program from npm into Ostler's own folder, whole or not at all.
 //! - [`journal`]: a run as it is on disk.
 //! - [`contain`]: an agent that is started so that nothing it starts outlives its run.
+//! - [`workspace`]: what changes in the folder that an agent works in; [`tail`]: files that an agent goes on writing.
 //! - [`host`]: what this machine offers.
 
 mod capture;
@@ -15,6 +16,8 @@ pub mod install;
 pub mod journal;
 pub mod locate;
 pub mod probe;
-
 #[cfg(test)]
 mod scripts;
+pub mod tail;
+mod watches;
+pub mod workspace;
