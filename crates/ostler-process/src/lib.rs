@@ -5,6 +5,7 @@
 //! - [`journal`]: a run as it is on disk.
 //! - [`contain`]: an agent that is started so that nothing it starts outlives its run.
 //! - [`workspace`]: what changes in the folder that an agent works in; [`tail`]: files that an agent goes on writing.
+//! - [`run`]: one supervised task, from its prompt to its outcome.
 //! - [`host`]: what this machine offers.
 
 mod capture;
@@ -16,6 +17,8 @@ pub mod install;
 pub mod journal;
 pub mod locate;
 pub mod probe;
+#[cfg(target_os = "linux")]
+pub mod run;
 #[cfg(test)]
 mod scripts;
 pub mod tail;

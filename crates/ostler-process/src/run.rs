@@ -1,0 +1,333 @@
+//! One supervised task, from its prompt to its outcome: the one loop that all agents over pipes go through.
+//!
+//! What to do is decided in `ostler-agent`; here it is done. A run has one watchdog, one ledger and one [`Completion`];
+//! each process of it is a round, with a stop ladder of its own. Nothing of a round is left when the next one begins,
+//! nor when the run returns, however it returns.
+
+mod account;
+mod desk;
+mod environment;
+mod round;
+mod writer;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Task};
+use ostler_agent::budget::{Budget, Ledger, Unmeasured};
+use ostler_agent::completion::{Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Wall};
+use ostler_agent::event::Usage;
+use ostler_agent::outcome::{CancelledBy, RunOutcome};
+use ostler_agent::run_event::{RunEvent, RunEventKind};
+use ostler_agent::watchdog::{Input, Watchdog};
+use tokio::sync::mpsc;
+
+use crate::contain::{Contained, Spawn, Stdin};
+use crate::journal::{Facts, Journal, JournalError};
+pub use account::{limits_from, limits_json, sentence};
+use desk::Desk;
+pub use environment::{PrivateError, inherited, rehearsed, write_private};
+use round::{Round, Rounded};
+
+/// Added to the time at which a quota is there again: many come back at that second.
+const JITTER: Duration = Duration::from_secs(20);
+
+/// What is to be done, with what, and how far it may go.
+pub struct Plan<'a> {
+    /// The agent.
+    pub agent: &'a dyn Agent,
+    /// Its program.
+    pub program: PathBuf,
+    /// What it is asked.
+    pub prompt: &'a str,
+    /// Where it works: absolute, with links resolved.
+    pub workspace: PathBuf,
+    /// What it may do without asking.
+    pub permissions: Permissions,
+    /// Further rules of what it may do, in its own syntax.
+    pub allow: &'a [String],
+    /// The model, if not its own choice.
+    pub model: Option<&'a str>,
+    /// The whole environment that it is started in, but for what its launch adds.
+    pub env: Vec<(OsString, OsString)>,
+    /// How it says that it is done.
+    pub marker: Marker,
+    /// How far the run may go.
+    pub policy: Policy,
+    /// What it may spend.
+    pub budget: Budget,
+    /// Our own binary, which guards the agent.
+    pub guard: PathBuf,
+}
+
+/// How a run ended, and what is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// How.
+    pub outcome: RunOutcome,
+    /// The agent's id of the session.
+    pub session: Option<String>,
+    /// Turns that ended.
+    pub turns: u32,
+    /// How often the session was resumed.
+    pub resumes: u32,
+    /// What was used, as far as the agent told it.
+    pub usage: Option<Usage>,
+    /// What shows that the task is done.
+    pub evidence: Vec<Evidence>,
+    /// Processes that could not be ended.
+    pub survivors: u32,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// The outcome as it is in the journal.
+    pub json: serde_json::Value,
+}
+
+/// Why a run could not be run. Nothing is left running.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The agent cannot be run this way.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// What happens cannot be written down.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The agent's private files cannot be written.
+    #[error(transparent)]
+    Private(#[from] PrivateError),
+}
+
+impl RunError {
+    /// What to try.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.hint.clone()),
+            Self::Journal(error) => error.hint(),
+            Self::Private(error) => error.hint(),
+        }
+    }
+}
+
+/// Who is told what happens, as it happens: the event, and its line in the journal.
+pub type Observer<'a> = dyn FnMut(&RunEvent, &str) + 'a;
+
+impl Plan<'_> {
+    /// How the agent would be started, or why it cannot be: for whoever wants to know before anything is written.
+    pub fn launch(&self, private: &std::path::Path) -> Result<Launch, Refusal> {
+        self.launch_of(&Attempt::first(self.prompt), private)
+    }
+
+    fn launch_of(&self, attempt: &Attempt, private: &std::path::Path) -> Result<Launch, Refusal> {
+        self.agent.launch(&Task {
+            prompt: &attempt.prompt,
+            workspace: &self.workspace,
+            session: attempt.resumed.as_deref().map_or(Session::New, Session::Resumed),
+            permissions: self.permissions,
+            allow: self.allow,
+            model: self.model,
+            system_prompt: None,
+            private,
+        })
+    }
+}
+
+/// One process of the run, before it is started.
+struct Attempt {
+    number: u32,
+    prompt: String,
+    resumed: Option<String>,
+}
+
+impl Attempt {
+    fn first(prompt: &str) -> Self {
+        Self { number: 1, prompt: prompt.to_owned(), resumed: None }
+    }
+}
+
+/// Runs a task to its outcome. `cancel` is told once for each time that somebody asks to stop: the first asks the agent,
+/// the second kills. Dropping the future ends the agent, but leaves the run without an outcome.
+pub async fn run(
+    plan: &Plan<'_>,
+    facts: &Facts,
+    journal: Journal,
+    cancel: mpsc::Receiver<CancelledBy>,
+    observe: &mut Observer<'_>,
+) -> Result<Report, RunError> {
+    let mut run = Run {
+        plan,
+        desk: Desk::new(journal, observe),
+        dog: Watchdog::new(plan.policy.limits),
+        ledger: Ledger::new(plan.budget),
+        completion: Completion::new(plan.policy),
+        cancel: Cancel { asked: cancel, by: None },
+        session: None,
+        survivors: 0,
+    };
+    let (outcome, evidence) = run.rounds(&facts.run).await?;
+    run.tell_unmeasured()?;
+    let report = run.report(facts, outcome, evidence);
+    run.desk.close(&report)?;
+    Ok(report)
+}
+
+/// Whether somebody wants the run to stop.
+struct Cancel {
+    asked: mpsc::Receiver<CancelledBy>,
+    by: Option<CancelledBy>,
+}
+
+impl Cancel {
+    /// Waits for the next request. Never ends if nobody can ask any more. Cancel safe.
+    async fn next(&mut self) -> CancelledBy {
+        match self.asked.recv().await {
+            Some(by) => *self.by.insert(by),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// What lasts from the first process of a run to the last.
+struct Run<'a> {
+    plan: &'a Plan<'a>,
+    desk: Desk<'a>,
+    dog: Watchdog,
+    ledger: Ledger,
+    completion: Completion,
+    cancel: Cancel,
+    session: Option<String>,
+    survivors: u32,
+}
+
+impl<'a> Run<'a> {
+    async fn rounds(&mut self, id: &str) -> Result<(RunOutcome, Vec<Evidence>), RunError> {
+        let mut attempt = Attempt::first(self.plan.prompt);
+        loop {
+            let rounded = match self.start(&attempt, id).await? {
+                Ok(round) => round.play().await?,
+                Err(outcome) => return Ok((outcome, Vec::new())),
+            };
+            self.survivors = self.survivors.saturating_add(rounded.survivors);
+            let (prompt, reason) = match self.decide(&rounded) {
+                Decision::Complete { evidence } => return Ok((RunOutcome::Completed, evidence)),
+                Decision::Outcome(outcome) => return Ok((outcome, Vec::new())),
+                Decision::Resume { prompt, missing, .. } if missing.is_empty() => {
+                    (prompt, "it was cut off".to_owned())
+                }
+                Decision::Resume { prompt, missing, .. } => {
+                    (prompt, format!("still missing: {}", missing.join(", ")))
+                }
+                Decision::Park { wait, prompt } => {
+                    self.park(wait).await?;
+                    (prompt, "the quota is there again".to_owned())
+                }
+            };
+            if let Some(by) = self.cancel.by {
+                return Ok((RunOutcome::Cancelled { by }, Vec::new()));
+            }
+            attempt = Attempt { number: attempt.number + 1, prompt, resumed: self.session.clone() };
+            self.desk.tell(RunEventKind::Resumed { attempt: attempt.number, reason })?;
+        }
+    }
+
+    /// Starts a process. That it does not come up is an outcome.
+    async fn start(
+        &mut self,
+        attempt: &Attempt,
+        id: &str,
+    ) -> Result<Result<Round<'_, 'a>, RunOutcome>, RunError> {
+        let private = self.desk.folder().join("private");
+        let launch = self.plan.launch_of(attempt, &private)?;
+        write_private(&private, &[], &launch.files)?;
+        let (env, warnings) = environment::launched(&self.plan.env, &launch);
+        for text in warnings {
+            self.desk.tell(RunEventKind::Warn { text })?;
+        }
+        let stdin = match launch.stdin {
+            ostler_agent::agent::Stdin::Null => Stdin::Null,
+            ostler_agent::agent::Stdin::Text(_) | ostler_agent::agent::Stdin::Spoken(_) => Stdin::Piped,
+        };
+        let spawn = Spawn {
+            program: self.plan.program.clone(),
+            args: launch.args.iter().map(OsString::from).collect(),
+            env,
+            cwd: self.plan.workspace.clone(),
+            stdin,
+            run: id,
+            tier: None,
+            guard: self.plan.guard.clone(),
+        };
+        let child = match Contained::start(spawn).await {
+            Ok(child) => child,
+            Err(error) => {
+                return Ok(Err(RunOutcome::NeverStarted { reason: account::with_causes(&error) }));
+            }
+        };
+        let (pid, containment) = (child.pid(), child.tier().name().to_owned());
+        self.desk.tell(RunEventKind::Spawned { pid, attempt: attempt.number, containment })?;
+        Ok(Ok(Round::new(self, child, launch.stdin)))
+    }
+
+    fn decide(&mut self, rounded: &Rounded) -> Decision {
+        let parked = self.dog.why(self.desk.now()).parked_time;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.completion.decide(&Ending {
+            turn: rounded.turn.as_ref(),
+            marker: self.plan.marker,
+            exit: rounded.exit,
+            stop: rounded.stop.as_ref(),
+            session: self.session.as_deref(),
+            progress: Progress::None,
+            missing: &[],
+            found: &[],
+            forbidden: self.ledger.forbids_a_turn(),
+            quiet: rounded.quiet,
+            wall: Wall {
+                now: i64::try_from(now).unwrap_or(i64::MAX),
+                jitter: JITTER,
+                patience: self.plan.policy.limits.max_wait.saturating_sub(parked),
+            },
+        })
+    }
+
+    /// Waits without a process. That somebody asks to stop ends it.
+    async fn park(&mut self, wait: Duration) -> Result<(), JournalError> {
+        self.desk
+            .tell(RunEventKind::Parked { reason: "the usage limit is reached".to_owned(), until: None })?;
+        // What it says is in `wait` already, which is within the longest that is allowed.
+        let _ = self.dog.step(self.desk.now(), Input::Parked);
+        tokio::select! {
+            biased;
+            _ = self.cancel.next() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+        let _ = self.dog.step(self.desk.now(), Input::Unparked);
+        self.desk.tell(RunEventKind::Unparked)
+    }
+
+    /// A limit that nobody kept must not be believed in.
+    fn tell_unmeasured(&mut self) -> Result<(), JournalError> {
+        let text = match self.ledger.unmeasured() {
+            None => return Ok(()),
+            Some(Unmeasured::Cost) => "the limit on costs was not kept: the agent does not tell them",
+            Some(Unmeasured::Tokens) => "the limit on tokens was not kept: the agent does not tell them",
+        };
+        self.desk.tell(RunEventKind::Warn { text: text.to_owned() })
+    }
+
+    fn report(&self, facts: &Facts, outcome: RunOutcome, evidence: Vec<Evidence>) -> Report {
+        let mut report = Report {
+            outcome,
+            session: self.session.clone(),
+            turns: self.ledger.turns(),
+            resumes: self.completion.resumes(),
+            usage: self.ledger.spent(),
+            evidence,
+            survivors: self.survivors,
+            elapsed: self.desk.now(),
+            json: serde_json::Value::Null,
+        };
+        report.json = account::outcome_json(facts, &report, self.desk.folder());
+        report
+    }
+}

@@ -1,0 +1,60 @@
+//! Where everything that happens is written down, and told to whoever watches. Has the run's only clock.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ostler_agent::run_event::RunEventKind;
+use tokio::time::Instant;
+
+use super::{Observer, Report};
+use crate::journal::{Journal, JournalError, Stream};
+
+pub(super) struct Desk<'a> {
+    journal: Journal,
+    observe: &'a mut Observer<'a>,
+    began: Instant,
+}
+
+impl<'a> Desk<'a> {
+    pub(super) fn new<'o: 'a>(journal: Journal, observe: &'a mut Observer<'o>) -> Self {
+        Self { journal, observe, began: Instant::now() }
+    }
+
+    /// Since the run began.
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// That time, as a timer wants it. A time beyond all timers is never.
+    pub(super) fn instant(&self, at: Duration) -> Option<Instant> {
+        self.began.checked_add(at)
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.journal.folder()
+    }
+
+    /// Writes bytes down as they came.
+    pub(super) fn raw(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), JournalError> {
+        self.journal.raw(stream, bytes)
+    }
+
+    /// Writes down what happened, then tells it: nobody is told what is not kept.
+    pub(super) fn tell(&mut self, kind: RunEventKind) -> Result<(), JournalError> {
+        let ms = u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX);
+        let (event, line) = self.journal.event(ms, kind)?;
+        (self.observe)(&event, &line);
+        Ok(())
+    }
+
+    /// The outcome: as the last event, and as a file.
+    pub(super) fn close(mut self, report: &Report) -> Result<(), JournalError> {
+        let mut last = report.json.clone();
+        // Every line has its own time, which for this one is the same.
+        if let Some(fields) = last.as_object_mut() {
+            fields.remove("ms");
+        }
+        self.tell(RunEventKind::Outcome(last))?;
+        self.journal.close(&report.json)
+    }
+}

@@ -1,0 +1,510 @@
+//! One process of a run, from its start until nothing of it is left.
+//!
+//! An arm of the `select!` only says what arrived; what follows is in `take`, and all that is done to the process in
+//! `climb`. After every arrival the ladder is asked too, so that an agent that never stops talking can be stopped.
+
+use std::time::Duration;
+
+use ostler_agent::agent::{Decision, Decoder, Exit, Order, Permissions, Source, Stdin};
+use ostler_agent::completion::hopeless;
+use ostler_agent::event::{AgentEvent, Blocked, TurnOutcome};
+use ostler_agent::framer::{Frame, Framer};
+use ostler_agent::outcome::{CancelledBy, Rule};
+use ostler_agent::record::Record;
+use ostler_agent::run_event::{Channel, RunEventKind};
+use ostler_agent::stopping::{self, Ladder, Patience, Rung, Signal, StopReason};
+use ostler_agent::watchdog::{self, EventKind, Input, State, Warning};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe::Receiver;
+use tokio::time::Instant;
+
+use super::Run;
+use super::writer::Writer;
+use crate::contain::{self, Contained, StopSignal, TreeSample};
+use crate::journal::{JournalError, Stream};
+
+/// Read at once: as much as a pipe holds.
+const CHUNK: usize = 64 * 1024;
+
+/// How much of the end of its standard error is looked at for why an agent failed.
+const TAIL: usize = 8 * 1024;
+
+/// How long what is left in the pipes may take to be read, once nobody is left who could write.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// How often it is written down that records came which mean nothing to us.
+const SEEN_EVERY: Duration = Duration::from_secs(5);
+
+/// A timer that nobody waits for.
+const FAR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a process came to.
+#[derive(Debug)]
+pub(super) struct Rounded {
+    pub(super) turn: Option<TurnOutcome>,
+    pub(super) exit: Option<Exit>,
+    pub(super) stop: Option<StopReason>,
+    /// How long nothing was heard when it was stopped.
+    pub(super) quiet: Duration,
+    pub(super) survivors: u32,
+}
+
+/// What arrived.
+enum Arrived {
+    Cancel(CancelledBy),
+    Bytes(Stream, usize),
+    Exited,
+    Time,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Running,
+    Exited,
+    /// Nothing is left of it.
+    Over,
+}
+
+pub(super) struct Round<'r, 'a> {
+    run: &'r mut Run<'a>,
+    child: Contained,
+    stdout: Option<Receiver>,
+    stderr: Option<Receiver>,
+    writer: Writer,
+    ladder: Ladder,
+    /// The last rung that was written down.
+    told: Option<Rung>,
+    decoder: Box<dyn Decoder>,
+    framer: Framer,
+    tail: Vec<u8>,
+    turn: Option<TurnOutcome>,
+    quiet: Duration,
+    sampled: TreeSample,
+    /// When it was last written down that something was seen.
+    seen: Option<Duration>,
+    survivors: u32,
+    life: Life,
+}
+
+impl<'r, 'a> Round<'r, 'a> {
+    pub(super) fn new(run: &'r mut Run<'a>, mut child: Contained, stdin: Stdin) -> Self {
+        let (writer, ear) = Writer::start(child.stdin.take(), stdin);
+        let decoder = run.plan.agent.decoder(run.ledger.spent());
+        Self {
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            child,
+            writer,
+            ladder: Ladder::new(Patience::default(), ear),
+            told: None,
+            decoder,
+            framer: Framer::default(),
+            tail: Vec::new(),
+            turn: None,
+            quiet: Duration::ZERO,
+            sampled: TreeSample::default(),
+            seen: None,
+            survivors: 0,
+            life: Life::Running,
+            run,
+        }
+    }
+
+    /// Lives through it. If it cannot be written down, everything is ended at once.
+    pub(super) async fn play(mut self) -> Result<Rounded, JournalError> {
+        let lived = match self.live().await {
+            Ok(()) => self.finish().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = lived {
+            let _ = self.child.kill_all().await;
+            return Err(error);
+        }
+        Ok(Rounded {
+            turn: self.turn,
+            exit: foreign(self.child.leader_exit().await),
+            stop: self.ladder.reason().cloned(),
+            quiet: self.quiet,
+            survivors: self.survivors,
+        })
+    }
+
+    async fn live(&mut self) -> Result<(), JournalError> {
+        let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
+        self.watch(Input::Spawned).await?;
+        while self.life != Life::Over {
+            let wake = self.wake();
+            let arrived = tokio::select! {
+                biased;
+                by = self.run.cancel.next() => Arrived::Cancel(by),
+                count = read(&mut self.stdout, &mut out) => Arrived::Bytes(Stream::Stdout, count),
+                count = read(&mut self.stderr, &mut err) => Arrived::Bytes(Stream::Stderr, count),
+                _ = self.child.leader_exit(), if self.life == Life::Running => Arrived::Exited,
+                () = tokio::time::sleep_until(wake) => Arrived::Time,
+            };
+            match arrived {
+                Arrived::Bytes(Stream::Stdout, count) => self.said(&out[..count]).await?,
+                Arrived::Bytes(Stream::Stderr, count) => self.muttered(&err[..count])?,
+                Arrived::Cancel(by) => self.cancel(by).await?,
+                Arrived::Exited => self.exited().await?,
+                Arrived::Time => self.watch(Input::Tick).await?,
+            }
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    fn wake(&self) -> Instant {
+        let due = [self.run.dog.wake_at(), self.ladder.wake_at()].into_iter().flatten().min();
+        let instant = due.and_then(|at| self.run.desk.instant(at));
+        instant.unwrap_or_else(|| Instant::now() + FAR)
+    }
+
+    /// What holds after anything arrived.
+    async fn settle(&mut self) -> Result<(), JournalError> {
+        let now = self.run.desk.now();
+        if self.ladder.wake_at().is_some_and(|at| at <= now) {
+            self.climb(stopping::Input::Tick).await?;
+        }
+        if self.life == Life::Exited && self.stdout.is_none() {
+            self.begin(StopReason::Exited).await?;
+        }
+        Ok(())
+    }
+
+    async fn cancel(&mut self, by: CancelledBy) -> Result<(), JournalError> {
+        match self.ladder.reason() {
+            None => self.begin(StopReason::Cancelled { by }).await,
+            Some(_) => self.climb(stopping::Input::Hurry).await,
+        }
+    }
+
+    async fn exited(&mut self) -> Result<(), JournalError> {
+        self.life = Life::Exited;
+        self.watch(Input::Exited).await?;
+        self.climb(stopping::Input::Exited).await
+    }
+
+    /// Bytes of its standard output; none are its end.
+    async fn said(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
+        self.run.desk.raw(Stream::Stdout, bytes)?;
+        let mut records = Vec::new();
+        let mut keep = |frame: Frame<'_>| records.push(record(frame));
+        if bytes.is_empty() {
+            self.framer.finish(&mut keep);
+            self.stdout = None;
+        } else {
+            self.framer.feed(bytes, &mut keep);
+        }
+        for record in records {
+            self.read(record).await?;
+        }
+        if self.stdout.is_none() {
+            self.watch(Input::Eof).await?;
+        }
+        Ok(())
+    }
+
+    /// Chatter on the side is no sign of life; its end may tell why an agent failed.
+    fn muttered(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
+        self.run.desk.raw(Stream::Stderr, bytes)?;
+        if bytes.is_empty() {
+            self.stderr = None;
+        }
+        self.tail.extend_from_slice(bytes);
+        let over = self.tail.len().saturating_sub(TAIL);
+        self.tail.drain(..over);
+        Ok(())
+    }
+
+    async fn read(&mut self, record: Record) -> Result<(), JournalError> {
+        let events = match record {
+            Record::Blank => return Ok(()),
+            Record::Json(value) => {
+                let events = self.decoder.events(Source::Stdout, &value);
+                if events.is_empty() {
+                    self.seen()?;
+                    return self.watch(Input::Event(EventKind::Noted)).await;
+                }
+                events
+            }
+            Record::Noise(text) => {
+                let events = self.decoder.noise(&text);
+                if events.is_empty() {
+                    self.run.desk.tell(RunEventKind::Noise { text })?;
+                }
+                events
+            }
+            Record::Garbled(text) => {
+                self.run.desk.tell(RunEventKind::Garbled { text })?;
+                return self.watch(Input::Event(EventKind::Unknown)).await;
+            }
+        };
+        for event in events {
+            self.heard(event).await?;
+        }
+        Ok(())
+    }
+
+    /// A record that meant nothing leaves no event, but it was life, and whoever reads the journal should see that.
+    fn seen(&mut self) -> Result<(), JournalError> {
+        let now = self.run.desk.now();
+        if self.seen.is_none_or(|last| now.saturating_sub(last) >= SEEN_EVERY) {
+            self.seen = Some(now);
+            self.run.desk.tell(RunEventKind::Seen { channel: Channel::Stdout })?;
+        }
+        Ok(())
+    }
+
+    async fn heard(&mut self, event: AgentEvent) -> Result<(), JournalError> {
+        self.remember(&event);
+        let limit = self.run.ledger.enter(&event);
+        let (input, answer) = (Input::of(&event), self.answer(&event));
+        let failure = match &event {
+            AgentEvent::Blocked(blocked) => hopeless(blocked),
+            _ => None,
+        };
+        let is_end = matches!(event, AgentEvent::TurnEnded(_));
+        self.run.desk.tell(RunEventKind::Agent(event))?;
+        self.watch(input).await?;
+        if let Some(answer) = answer {
+            self.say(&answer)?;
+        }
+        if is_end {
+            self.turn_ended().await?;
+        }
+        for reason in [limit.map(|limit| StopReason::Limit { limit }), failure].into_iter().flatten() {
+            self.begin(reason).await?;
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, event: &AgentEvent) {
+        match event {
+            AgentEvent::Started { session, .. } => {
+                self.run.session = Some(session.clone());
+                self.turn = None;
+            }
+            AgentEvent::TurnEnded(turn) => self.turn = Some(turn.clone()),
+            // A further turn, which nobody need have asked for.
+            AgentEvent::Asked { .. }
+            | AgentEvent::Said { within: None, .. }
+            | AgentEvent::ToolStarted { within: None, .. } => self.turn = None,
+            _ => {}
+        }
+    }
+
+    /// What policy says to a question.
+    fn answer(&self, event: &AgentEvent) -> Option<Order> {
+        let AgentEvent::Blocked(Blocked::Permission { request, input, .. }) = event else { return None };
+        let denied = |why: &str| Decision::Deny(why.to_owned());
+        let decision = match self.run.plan.permissions {
+            Permissions::All => Decision::Allow(input.clone()),
+            Permissions::Edits => denied("this run may only change files in its workspace; go on without it"),
+            Permissions::Deny => denied("this run may only read; go on without it"),
+        };
+        Some(Order::Answer { request: request.clone(), decision })
+    }
+
+    async fn turn_ended(&mut self) -> Result<(), JournalError> {
+        self.climb(stopping::Input::TurnEnded).await?;
+        // With work open beside the turn the agent will go on by itself.
+        if self.run.dog.state() == State::Ending
+            && self.ladder.reason().is_none()
+            && self.life == Life::Running
+        {
+            self.say(&Order::End)?;
+        }
+        Ok(())
+    }
+
+    /// Says something to an agent that listens. What it does not take is told, never waited for.
+    fn say(&mut self, order: &Order) -> Result<(), JournalError> {
+        let Some(line) = self.run.plan.agent.speak(order) else { return Ok(()) };
+        match self.writer.say(&line) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                let text = "the agent does not read what it is told".to_owned();
+                self.run.desk.tell(RunEventKind::Warn { text })
+            }
+        }
+    }
+
+    /// Tells the watchdog, and does what it says.
+    async fn watch(&mut self, input: Input) -> Result<(), JournalError> {
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            match self.run.dog.step(self.run.desk.now(), input) {
+                watchdog::Action::Nothing => {}
+                watchdog::Action::Warn(warning) => {
+                    self.run.desk.tell(RunEventKind::Warn { text: worded(&warning) })?;
+                }
+                watchdog::Action::Sample => next = Some(self.sample()),
+                watchdog::Action::Stop(rule) => self.begin(StopReason::Rule { rule }).await?,
+            }
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self) -> Input {
+        let (now, before) = (self.child.sample(), self.sampled);
+        self.sampled = now;
+        Input::TreeSample {
+            cpu: now.cpu.saturating_sub(before.cpu),
+            io: now.io_bytes.saturating_sub(before.io_bytes),
+        }
+    }
+
+    async fn begin(&mut self, reason: StopReason) -> Result<(), JournalError> {
+        if self.ladder.reason().is_none() {
+            self.quiet = self.run.dog.why(self.run.desk.now()).quiet;
+        }
+        self.climb(stopping::Input::Begin(reason)).await
+    }
+
+    /// Tells the ladder, and does what it says.
+    async fn climb(&mut self, input: stopping::Input) -> Result<(), JournalError> {
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            let action = self.ladder.step(self.run.desk.now(), input);
+            self.tell_rung()?;
+            match action {
+                stopping::Action::Nothing => {}
+                stopping::Action::Interrupt => self.say(&Order::Interrupt)?,
+                stopping::Action::CloseStdin => self.writer.close(),
+                stopping::Action::Signal(signal) => self.signal(signal),
+                stopping::Action::KillAll => {
+                    self.survivors = self.child.kill_all().await.0;
+                    next = (self.survivors == 0).then_some(stopping::Input::Gone);
+                }
+                stopping::Action::Verify => {
+                    self.survivors = self.child.kill_all().await.0;
+                    next = Some(stopping::Input::Counted(self.survivors));
+                }
+                stopping::Action::Done { .. } => self.life = Life::Over,
+            }
+        }
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) {
+        let signal = match signal {
+            Signal::Int => StopSignal::Interrupt,
+            Signal::Term => StopSignal::Terminate,
+        };
+        if let Err(error) = self.child.signal(signal) {
+            // The next rung is harder.
+            tracing::warn!(target: "ostler::run", pid = self.child.pid(), %error, "could not signal the agent");
+        }
+    }
+
+    /// A process that ended by itself is swept up without a word.
+    fn tell_rung(&mut self) -> Result<(), JournalError> {
+        let (Some(rung), Some(reason)) = (self.ladder.rung(), self.ladder.reason()) else { return Ok(()) };
+        if self.told == Some(rung) || *reason == StopReason::Exited {
+            return Ok(());
+        }
+        self.told = Some(rung);
+        let reason = reason_word(reason);
+        self.run.desk.tell(RunEventKind::Stopping { rung: rung.name().to_owned(), reason })
+    }
+
+    /// Whether the process would still live if it had been left alone.
+    fn is_our_doing(&self) -> bool {
+        match self.ladder.reason() {
+            None
+            | Some(StopReason::Exited | StopReason::Rule { rule: Rule::AfterExit | Rule::AfterResult }) => {
+                false
+            }
+            Some(
+                StopReason::Rule { .. }
+                | StopReason::Limit { .. }
+                | StopReason::Failed { .. }
+                | StopReason::Blocked { .. }
+                | StopReason::Cancelled { .. },
+            ) => true,
+        }
+    }
+
+    /// Nothing of the process is left: what it wrote last is read, and what its end means.
+    async fn finish(&mut self) -> Result<(), JournalError> {
+        let until = Instant::now() + DRAIN_LIMIT;
+        let mut buffer = vec![0; CHUNK];
+        while self.stdout.is_some() {
+            let rest = tokio::time::timeout_at(until, read(&mut self.stdout, &mut buffer)).await;
+            self.said(&buffer[..rest.unwrap_or(0)]).await?;
+        }
+        while self.stderr.is_some() {
+            let rest = tokio::time::timeout_at(until, read(&mut self.stderr, &mut buffer)).await;
+            self.muttered(&buffer[..rest.unwrap_or(0)])?;
+        }
+        let exit = foreign(self.child.leader_exit().await);
+        self.watch(Input::Exited).await?;
+        if let Some(exit) = exit {
+            let tail = String::from_utf8_lossy(&self.tail).into_owned();
+            for event in self.decoder.exited(exit, &tail) {
+                // That it broke because it was stopped is not its failure.
+                let is_failure = matches!(event, AgentEvent::TurnEnded(TurnOutcome::Failed(_)));
+                if !(is_failure && self.is_our_doing()) {
+                    self.heard(event).await?;
+                }
+            }
+        }
+        let (code, signal) = match exit {
+            Some(Exit::Code(code)) => (Some(code), None),
+            Some(Exit::Signal(signal)) => (None, Some(signal)),
+            None => (None, None),
+        };
+        self.run.desk.tell(RunEventKind::Exited { code, signal, survivors: self.survivors })
+    }
+}
+
+/// The next bytes; none at the end, which a broken pipe is too. Waits for ever without a pipe. Cancel safe.
+async fn read(pipe: &mut Option<Receiver>, buffer: &mut [u8]) -> usize {
+    match pipe {
+        Some(pipe) => pipe.read(buffer).await.unwrap_or(0),
+        None => std::future::pending().await,
+    }
+}
+
+fn record(frame: Frame<'_>) -> Record {
+    match frame {
+        Frame::Line(line) => Record::read(line),
+        Frame::TooLong(length) => Record::Garbled(format!("a line of {length} bytes")),
+    }
+}
+
+fn foreign(exit: contain::Exit) -> Option<Exit> {
+    match exit {
+        contain::Exit::Code(code) => Some(Exit::Code(code)),
+        contain::Exit::Signal(signal) => Some(Exit::Signal(signal)),
+        contain::Exit::Unknown => None,
+    }
+}
+
+fn reason_word(reason: &StopReason) -> String {
+    match reason {
+        StopReason::Exited => "exited".to_owned(),
+        StopReason::Rule { rule } => rule.name().to_owned(),
+        StopReason::Limit { .. } => "limit".to_owned(),
+        StopReason::Failed { failure } => failure.detail.clone(),
+        StopReason::Blocked { dialog } => dialog.clone(),
+        StopReason::Cancelled { .. } => "cancelled".to_owned(),
+    }
+}
+
+fn worded(warning: &Warning) -> String {
+    let seconds = |time: &Duration| time.as_secs();
+    match warning {
+        Warning::Quiet { rule, quiet } => {
+            format!("nothing was heard for {} s (rule `{}`)", seconds(quiet), rule.name())
+        }
+        Warning::Spared { rule, quiet } => format!(
+            "nothing was heard for {} s (rule `{}`), but its tools are busy: it is given as much again",
+            seconds(quiet),
+            rule.name()
+        ),
+        Warning::Repeats { count } => format!("the same call came {count} times with the same result"),
+        Warning::Ceiling { left } => format!("{} s are left of the time it may take", seconds(left)),
+    }
+}
