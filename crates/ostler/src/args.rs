@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{agents, completions, config, doctor, rehearse};
+use crate::commands::{agents, completions, config, doctor, rehearse, run, runs};
 use crate::config::ColorWhen;
 
 /// Runs coding agents for you: supervised, scriptable, remembered.
@@ -13,6 +13,8 @@ use crate::config::ColorWhen;
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = "Examples:
+  ostler run \"make the tests pass\" one supervised task, to its outcome
+  ostler runs                    what was run, and how it ended
   ostler agents                  which agents are here, in which version
   ostler agents install codex    get one, in the version Ostler was proven with
   ostler rehearse --script tools play a scripted model, and say how to point each agent at it
@@ -33,6 +35,10 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Give an agent a task, and see it through to an outcome.
+    Run(Box<run::Args>),
+    /// Look at runs: what happened, and why.
+    Runs(runs::Args),
     /// List, install and check agents.
     Agents(agents::Args),
     /// Play a scripted model for real agents: no account, no tokens.

@@ -6,6 +6,8 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod rehearse;
+pub(crate) mod run;
+pub(crate) mod runs;
 
 use std::process::ExitCode;
 
@@ -30,6 +32,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
     runtime.block_on(async {
         match cli.command {
+            Command::Run(args) => run::run(*args, &here).await,
+            Command::Runs(args) => runs::run(args, &here),
             Command::Agents(args) => agents::run(args, &here).await,
             Command::Rehearse(args) => rehearse::run(args, &here).await,
             Command::Doctor(args) => doctor::run(args, &here).await,

@@ -3,10 +3,13 @@
 use std::io;
 
 use ostler_process::install::InstallError;
+use ostler_process::journal::JournalError;
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
+use ostler_process::run::RunError;
 
 use crate::commands::rehearse::RehearseError;
+use crate::commands::run::RunUsage;
 use crate::config::{ConfigError, TrustError};
 use crate::home::HomeError;
 use crate::interrupt::Interrupted;
@@ -32,6 +35,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
     #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
     Locate(#[from] LocateError),
     #[error(transparent)]
     Log(#[from] LogError),
@@ -39,6 +44,10 @@ pub(crate) enum Failure {
     Probe(#[from] ProbeError),
     #[error(transparent)]
     Rehearse(#[from] RehearseError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    RunUsage(#[from] RunUsage),
     #[error(transparent)]
     Trust(#[from] TrustError),
     #[error(transparent)]
@@ -58,10 +67,13 @@ impl Failure {
             Self::Config(error) => error.hint(),
             Self::Home(error) => error.hint(),
             Self::Install(error) => error.hint(),
+            Self::Journal(error) => error.hint(),
             Self::Locate(error) => error.hint(),
             Self::Log(error) => error.hint(),
             Self::Probe(error) => error.hint(),
             Self::Rehearse(error) => error.hint(),
+            Self::Run(error) => error.hint(),
+            Self::RunUsage(error) => error.hint(),
             Self::Trust(error) => error.hint(),
             Self::UnknownAgent(error) => error.hint(),
             Self::CurrentDir(_) => Some("change to a folder that exists".to_owned()),
@@ -73,6 +85,8 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Log(_) | Self::UnknownAgent(_) => USAGE,
+            Self::RunUsage(error) if error.is_usage() => USAGE,
+            Self::Journal(JournalError::Unknown { .. }) | Self::Run(RunError::Refused(_)) => USAGE,
             Self::Install(InstallError::NotAVersion { .. } | InstallError::NoSuchVersion { .. }) => USAGE,
             Self::Trust(TrustError::NoFolder { .. } | TrustError::Mistake(_)) => USAGE,
             Self::Rehearse(error) if error.is_usage() => USAGE,
@@ -81,8 +95,11 @@ impl Failure {
             Self::CurrentDir(_)
             | Self::Home(_)
             | Self::Install(_)
+            | Self::Journal(_)
             | Self::Output(_)
             | Self::Rehearse(_)
+            | Self::Run(_)
+            | Self::RunUsage(_)
             | Self::Runtime(_)
             | Self::Trust(_) => INTERNAL,
         }

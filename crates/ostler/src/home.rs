@@ -64,6 +64,11 @@ impl Home {
         self.root.join("agents")
     }
 
+    /// Where runs are kept.
+    pub(crate) fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
     /// The user's configuration file. It may not exist.
     pub(crate) fn user_config(&self) -> &Path {
         &self.config

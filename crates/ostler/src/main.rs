@@ -12,6 +12,7 @@ mod programs;
 mod progress;
 mod report;
 mod surroundings;
+mod teller;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,6 @@
 //! `ostler rehearse`: the scripted model by itself, and what to set for each agent.
 
 mod directions;
-mod teller;
 mod told;
 
 use std::fs::{File, OpenOptions};
@@ -22,8 +21,8 @@ use crate::display;
 use crate::failure::Failure;
 use crate::interrupt::Signals;
 use crate::surroundings::Surroundings;
+use crate::teller::Teller;
 use directions::Directions;
-use teller::Teller;
 
 /// What is played when nobody says.
 const DEFAULT_SCRIPT: &str = "hello";
@@ -193,7 +192,7 @@ fn address(text: &str) -> Result<SocketAddr, RehearseError> {
     numeric.parse().map_err(|_| RehearseError::Address { text: text.to_owned() })
 }
 
-fn open_log(path: PathBuf) -> Result<File, RehearseError> {
+pub(super) fn open_log(path: PathBuf) -> Result<File, RehearseError> {
     let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
     opened.map_err(|source| RehearseError::Log { path, source })
 }
@@ -213,7 +212,7 @@ fn request_log(voice: Voice, teller: Teller, record: Option<File>, counts: Arc<C
 }
 
 /// One entry, one write: a rehearsal that is killed loses nothing.
-fn keep(entry: &Entry, file: &Mutex<File>) {
+pub(super) fn keep(entry: &Entry, file: &Mutex<File>) {
     let Ok(mut line) = serde_json::to_vec(entry) else { return };
     line.push(b'\n');
     let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,6 +6,13 @@ use crate::ground::Ground;
 fn every_command_has_help_with_an_example() {
     let commands: &[(&str, &[&str])] = &[
         ("help", &["--help"]),
+        ("help_run", &["run", "--help"]),
+        ("help_runs", &["runs", "--help"]),
+        ("help_runs_list", &["runs", "list", "--help"]),
+        ("help_runs_show", &["runs", "show", "--help"]),
+        ("help_runs_events", &["runs", "events", "--help"]),
+        ("help_runs_why", &["runs", "why", "--help"]),
+        ("help_runs_raw", &["runs", "raw", "--help"]),
         ("help_agents", &["agents", "--help"]),
         ("help_agents_list", &["agents", "list", "--help"]),
         ("help_agents_install", &["agents", "install", "--help"]),

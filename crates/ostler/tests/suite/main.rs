@@ -17,3 +17,5 @@ mod help;
 mod house;
 mod install;
 mod rehearse;
+#[cfg(target_os = "linux")]
+mod run;

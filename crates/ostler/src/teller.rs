@@ -1,4 +1,4 @@
-//! Prints on a thread of its own: somebody who does not read must not hold up the model, nor its end.
+//! Prints on a thread of its own: somebody who does not read must not hold up the work, nor its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::display;
 
-/// Lines that wait to be printed. When it is full, further ones are left out and counted: the request log has them.
+/// Lines that wait to be printed. When it is full, further ones are left out and counted: a log or a journal has them.
 const WAITING_LINES: usize = 1024;
 
 /// How long the end waits for a reader to take what is left.
@@ -15,19 +15,19 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// Takes lines and prints them in order, as far as somebody reads.
 #[derive(Clone)]
-pub(super) struct Teller {
+pub(crate) struct Teller {
     lines: SyncSender<String>,
     skipped: Arc<AtomicUsize>,
 }
 
 /// The printing thread's end.
-pub(super) struct Printing {
+pub(crate) struct Printing {
     done: Receiver<()>,
 }
 
 impl Teller {
     /// Starts the thread. It ends when every teller is gone.
-    pub(super) fn start() -> (Self, Printing) {
+    pub(crate) fn start() -> (Self, Printing) {
         let (lines, waiting) = sync_channel::<String>(WAITING_LINES);
         let (end, done) = sync_channel(1);
         let skipped = Arc::new(AtomicUsize::new(0));
@@ -38,7 +38,7 @@ impl Teller {
                 if count > 0 {
                     display::tell(&format!("note: {count} lines were left out, because nobody read them"));
                 }
-                // A reader who is gone does not end the rehearsal.
+                // A reader who is gone does not end what is told.
                 let _ = display::bytes(line.as_bytes());
             }
             let _ = end.send(());
@@ -47,7 +47,7 @@ impl Teller {
     }
 
     /// Prints a text some time soon. Never blocks.
-    pub(super) fn tell(&self, text: String) {
+    pub(crate) fn tell(&self, text: String) {
         if self.lines.try_send(text).is_err() {
             self.skipped.fetch_add(1, Ordering::Relaxed);
         }
@@ -56,7 +56,7 @@ impl Teller {
 
 impl Printing {
     /// Waits until all is printed, but not for long. Drop every teller first.
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         let _ = self.done.recv_timeout(LAST_LINES);
     }
 }

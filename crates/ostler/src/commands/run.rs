@@ -1,0 +1,97 @@
+//! `ostler run`: one supervised task, to its outcome.
+
+mod args;
+mod prepare;
+mod rehearsal;
+mod show;
+
+use std::convert::Infallible;
+use std::process::ExitCode;
+
+use ostler_agent::outcome::CancelledBy;
+use ostler_agent::run_event::{RunEvent, RunEventKind};
+use ostler_process::run::{self, Report};
+use tokio::sync::mpsc;
+
+pub(crate) use args::Args;
+use args::Voice;
+pub(crate) use prepare::RunUsage;
+use prepare::{Prepared, choose, prepare};
+use show::{Show, summary};
+
+use crate::display;
+use crate::failure::Failure;
+use crate::interrupt::{Interrupted, Signals};
+use crate::surroundings::Surroundings;
+use crate::teller::Teller;
+
+/// Requests to stop that may wait: the first asks, the second kills, further ones say nothing new.
+const STOPS: usize = 2;
+
+/// Runs it. The exit code is the outcome's.
+pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
+    // Caught before anything is started, so that no signal leaves it behind.
+    let mut signals = Signals::listen().map_err(Failure::Runtime)?;
+    let voice = args.voice();
+    let (chosen, script) = tokio::select! {
+        biased;
+        by = signals.next() => return Err(by.into()),
+        chosen = choose(&args, here) => chosen?,
+    };
+    let prepared = prepare(&args, &chosen, script, here).await?;
+    let folder = prepared.journal.folder().to_owned();
+    let (report, last) = Box::pin(supervised(prepared, voice, signals)).await?;
+    match voice {
+        Voice::Json => display::bytes(last.as_bytes())?,
+        Voice::Words | Voice::Quiet => display::text(&summary(&report, &folder))?,
+    }
+    Ok(ExitCode::from(report.outcome.exit_code()))
+}
+
+/// The run itself, told as it goes. Also answers the last line, which is not left out even if nobody kept up.
+async fn supervised(
+    prepared: Prepared<'_>,
+    voice: Voice,
+    signals: Signals,
+) -> Result<(Report, String), Failure> {
+    let (stop, cancel) = mpsc::channel(STOPS);
+    let (teller, printing) = Teller::start();
+    let (mut show, mut last) = (Show::default(), String::new());
+    let mut observe = |event: &RunEvent, line: &str| match (voice, &event.kind) {
+        (Voice::Json, RunEventKind::Outcome(_)) => last = format!("{line}\n"),
+        (Voice::Json, _) => teller.tell(format!("{line}\n")),
+        (Voice::Words, _) => {
+            if let Some(told) = show.line(event) {
+                teller.tell(display::styled(&told));
+            }
+        }
+        (Voice::Quiet, _) => {}
+    };
+    let Prepared { plan, facts, journal, rehearsed } = prepared;
+    let ended = tokio::select! {
+        ended = run::run(&plan, &facts, journal, cancel, &mut observe) => ended,
+        never = forward(signals, stop) => match never {},
+    };
+    if let Some(rehearsed) = rehearsed {
+        rehearsed.end().await;
+    }
+    drop(teller);
+    printing.finish();
+    Ok((ended.map_err(Failure::from)?, last))
+}
+
+/// Hands every signal on, for as long as the run lasts.
+async fn forward(mut signals: Signals, stop: mpsc::Sender<CancelledBy>) -> Infallible {
+    loop {
+        let by = signals.next().await;
+        // If it is full, the one that kills is on its way.
+        let _ = stop.try_send(by_whom(by));
+    }
+}
+
+fn by_whom(by: Interrupted) -> CancelledBy {
+    match by {
+        Interrupted::CtrlC => CancelledBy::Interrupt,
+        Interrupted::Term | Interrupted::Hangup => CancelledBy::Terminate,
+    }
+}

@@ -1,0 +1,205 @@
+//! `ostler runs`: what was run, from the files of the runs alone, so that it works on live, ended and abandoned ones.
+
+mod why;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Subcommand;
+use ostler_process::journal::{JournalError, Kept, State, find, list};
+use serde_json::{Value, json};
+
+use crate::display;
+use crate::failure::Failure;
+use crate::surroundings::Surroundings;
+
+/// How much of a prompt fits into a list.
+const LONGEST_PROMPT: usize = 60;
+
+/// Arguments of `ostler runs`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "Examples:
+  ostler runs                    the same as `ostler runs list`
+  ostler runs show last
+  ostler runs why 0198           the beginning of an id is enough")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<RunsCommand>,
+
+    #[command(flatten)]
+    list: Listing,
+}
+
+// Also flattened into `ostler runs`, so that neither a group nor a help text of its own may be attached.
+#[derive(Debug, Default, clap::Args)]
+#[group(skip)]
+struct Listing {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct One {
+    /// The run: its id, the beginning of it, or `last`.
+    #[arg(value_name = "ID")]
+    run: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct Told {
+    /// The run: its id, the beginning of it, or `last`.
+    #[arg(value_name = "ID")]
+    run: String,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum RunsCommand {
+    /// List runs, the newest first.
+    #[command(after_help = "Examples:
+  ostler runs list
+  ostler runs list --json | jq -r '.[0].run'")]
+    List(Listing),
+    /// Tell what was asked of a run, and how it ended.
+    #[command(after_help = "Examples:\n  ostler runs show last\n  ostler runs show last --json")]
+    Show(Told),
+    /// Print a run's events, one JSON object a line.
+    #[command(after_help = "Examples:\n  ostler runs events last | jq -c 'select(.kind == \"agent\")'")]
+    Events(One),
+    /// Tell what the watchdog thinks of a run: what was last seen, and which rule comes next.
+    #[command(after_help = "Examples:\n  ostler runs why last\n  ostler runs why last --json")]
+    Why(Told),
+    /// Print what the agent wrote on its standard output, byte for byte.
+    #[command(after_help = "Examples:\n  ostler runs raw last > records.ndjson")]
+    Raw(One),
+}
+
+/// Runs one of them.
+pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
+    let runs = here.home.runs();
+    match args.command.unwrap_or(RunsCommand::List(args.list)) {
+        RunsCommand::List(listing) => listed(&list(&runs), &listing)?,
+        RunsCommand::Show(told) => shown(&find(&runs, &told.run)?, &told)?,
+        RunsCommand::Events(one) => printed(&find(&runs, &one.run)?, "events.ndjson")?,
+        RunsCommand::Raw(one) => printed(&find(&runs, &one.run)?, "raw/stdout")?,
+        RunsCommand::Why(told) => {
+            let why = why::why(&find(&runs, &told.run)?, now())?;
+            if told.json { display::json(&why.json())? } else { display::text(&why.words())? }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    i64::try_from(now).unwrap_or(i64::MAX)
+}
+
+fn state(kept: &Kept) -> &str {
+    match &kept.state {
+        State::Live => "live",
+        State::Abandoned => "abandoned",
+        State::Ended(outcome) => outcome["outcome"].as_str().unwrap_or("ended"),
+    }
+}
+
+fn json_of(kept: &Kept) -> Value {
+    let outcome = match &kept.state {
+        State::Ended(outcome) => outcome.clone(),
+        State::Live | State::Abandoned => Value::Null,
+    };
+    json!({
+        "run": kept.facts.run,
+        "state": state(kept),
+        "agent": kept.facts.agent,
+        "agent_version": kept.facts.agent_version,
+        "cwd": kept.facts.cwd,
+        "began_at": kept.facts.began_at,
+        "prompt": kept.facts.prompt,
+        "rehearse": kept.facts.rehearse,
+        "permissions": kept.facts.permissions,
+        "journal": kept.folder,
+        "outcome": outcome,
+    })
+}
+
+fn listed(runs: &[Kept], listing: &Listing) -> Result<(), Failure> {
+    if listing.json {
+        return display::json(&runs.iter().map(json_of).collect::<Vec<_>>());
+    }
+    if runs.is_empty() {
+        return display::text("No runs yet: `ostler run \"what to do\"` makes one.\n");
+    }
+    let now = now();
+    let rows: Vec<_> = runs
+        .iter()
+        .map(|kept| {
+            let cells = [
+                kept.facts.run.clone(),
+                kept.facts.agent.clone(),
+                state(kept).to_owned(),
+                ago(now.saturating_sub(kept.facts.began_at)),
+                prompt_of(kept),
+            ];
+            cells.to_vec()
+        })
+        .collect();
+    display::text(&display::table(&["RUN", "AGENT", "STATE", "BEGAN", "PROMPT"], &rows, display::columns()))
+}
+
+/// The beginning of the prompt, on one line.
+fn prompt_of(kept: &Kept) -> String {
+    let words = kept.facts.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.chars().filter(|letter| !letter.is_control()).take(LONGEST_PROMPT).collect()
+}
+
+fn ago(seconds: i64) -> String {
+    match seconds {
+        ..60 => format!("{}s ago", seconds.max(0)),
+        60..3_600 => format!("{}m ago", seconds / 60),
+        3_600..86_400 => format!("{}h ago", seconds / 3_600),
+        _ => format!("{}d ago", seconds / 86_400),
+    }
+}
+
+fn shown(kept: &Kept, told: &Told) -> Result<(), Failure> {
+    if told.json {
+        return display::json(&json_of(kept));
+    }
+    let facts = &kept.facts;
+    let version = facts.agent_version.as_deref().unwrap_or("version unknown");
+    let mut text = format!("run      {}\nstate    {}\n", facts.run, state(kept));
+    let _ = writeln!(text, "agent    {} ({version})", facts.agent);
+    let _ = writeln!(text, "cwd      {}", facts.cwd.display());
+    if let Some(script) = &facts.rehearse {
+        let _ = writeln!(text, "model    scripted: {script}");
+    }
+    if let State::Ended(outcome) = &kept.state {
+        let told = |name: &str| outcome[name].as_u64().unwrap_or_default();
+        let took = Duration::from_millis(told("ms")).as_secs_f64();
+        let _ = writeln!(text, "took     {took:.1}s, {} turns, {} resumes", told("turns"), told("resumes"));
+        if let Some(detail) = outcome["detail"].as_str() {
+            let detail: String = detail.chars().filter(|letter| !letter.is_control()).collect();
+            let _ = writeln!(text, "detail   {detail}");
+        }
+        for evidence in outcome["evidence"].as_array().into_iter().flatten() {
+            let word = |name: &str| evidence[name].as_str().unwrap_or_default().to_owned();
+            let _ = writeln!(text, "evidence {} ({})", word("fact"), word("grade"));
+        }
+    }
+    let _ = writeln!(text, "journal  {}\nprompt   {}", display::short(&kept.folder), prompt_of(kept));
+    display::text(&text)
+}
+
+fn printed(kept: &Kept, name: &str) -> Result<(), Failure> {
+    let path = kept.folder.join(name);
+    let mut file = std::fs::File::open(&path).map_err(|source| JournalError::Read { path, source })?;
+    std::io::copy(&mut file, &mut std::io::stdout().lock()).map_err(Failure::Output)?;
+    Ok(())
+}

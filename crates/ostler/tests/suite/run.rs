@@ -1,0 +1,159 @@
+//! `ostler run` and `ostler runs` with programs that are not agents: quick, and as unruly as wished.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::ground::Ground;
+
+/// More than enough for what takes a second.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn ground() -> Ground {
+    Ground::new().with("PATH", "/usr/bin:/bin")
+}
+
+fn outcome(stdout: &str) -> Value {
+    serde_json::from_str(stdout.lines().last().unwrap()).unwrap()
+}
+
+/// A shell script as an agent, which may do everything: what it may do cannot be restricted.
+fn script(ground: &Ground, text: &str) -> String {
+    format!("command:sh {}", ground.put("agent.sh", text).display())
+}
+
+/// Processes whose command line has the word in it.
+fn living(word: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.contains(word)).collect()
+}
+
+#[test]
+fn a_program_that_reads_a_prompt_is_an_agent() {
+    let ground = ground();
+    let agent = script(&ground, "cat; echo; echo done > made.txt");
+    let ended = ground.run(&["run", "-a", &agent, "--permissions", "all", "--json", "say this"]);
+    let last = outcome(&ended.stdout);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let told = ["kind", "outcome", "exit_code", "turns", "resumes", "survivors", "usage", "rule", "missing"];
+    let values: Vec<String> = told.iter().map(|name| last[*name].to_string()).collect();
+    assert_eq!(values, ["\"outcome\"", "\"completed\"", "0", "1", "0", "0", "null", "null", "[]"]);
+    assert_eq!(last["evidence"][0]["grade"], "reported");
+    assert!(ended.stdout.contains("say this"), "{}", ended.stdout);
+    assert_eq!(fs::read_to_string(ground.at("project/made.txt")).unwrap(), "done\n");
+
+    let run = last["run"].as_str().unwrap();
+    let raw = ground.run(&["runs", "raw", "last"]);
+    assert_eq!(raw.stdout, "say this\n");
+    let events = ground.run(&["runs", "events", run]);
+    assert_eq!(events.stdout, ended.stdout, "the journal has what was printed");
+    let listed: Value = serde_json::from_str(&ground.run(&["runs", "--json"]).stdout).unwrap();
+    assert_eq!((&listed[0]["run"], &listed[0]["state"]), (&last["run"], &Value::from("completed")));
+    assert!(ground.run(&["runs", "show", "last"]).stdout.contains("state    completed"));
+    assert_eq!(ground.run(&["runs", "why", "last"]).code, Some(0));
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_before_anything_is_written() {
+    let ground = ground();
+    let table: [(&[&str], &str); 6] = [
+        (&["run", "-a", "claude", "x"], "claude-headless"),
+        (&["run", "-a", "no-such-agent", "x"], "no agent is called"),
+        (&["run", "-a", "command:cat", "x"], "--permissions all"),
+        (&["run", "-a", "command:cat", " "], "the prompt is empty"),
+        (&["run", "-a", "command:cat", "--cwd", "nowhere", "x"], "there is no folder"),
+        (&["run", "-a", "command:cat", "--silence", "soon", "x"], "--silence"),
+    ];
+    for (args, want) in table {
+        let ended = ground.run(args);
+        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(want), "{args:?}: {}", ended.stderr);
+    }
+    let ended = ground.run(&["run", "-a", "codex", "x"]);
+    assert_eq!(ended.code, Some(14));
+    assert!(ended.stderr.contains("ostler agents install codex"), "{}", ended.stderr);
+    assert_eq!(ground.left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_program_that_fails_or_is_not_there_is_an_outcome() {
+    let ground = ground();
+    let failing = script(&ground, "echo broken >&2; exit 3");
+    let table = [(failing.as_str(), "agent_failed", 10), ("command:/no/such/program", "never_started", 14)];
+    for (agent, word, code) in table {
+        let ended = ground.run(&["run", "-a", agent, "--permissions", "all", "--json", "x"]);
+        assert_eq!((outcome(&ended.stdout)["outcome"].as_str(), ended.code), (Some(word), Some(code)));
+    }
+}
+
+#[test]
+fn a_silent_program_is_stopped_with_all_it_started() {
+    let ground = ground();
+    let agent =
+        script(&ground, "echo begun; setsid sleep 98761 & trap '' INT TERM; sleep 98761; sleep 98761");
+    let args = ["run", "-a", &agent, "--permissions", "all", "--json", "--silence", "1s", "x"];
+    let ended = ground.run(&args);
+    let last = outcome(&ended.stdout);
+    assert_eq!((ended.code, &last["rule"], &last["survivors"]), (Some(12), &"silence".into(), &0.into()));
+    assert_eq!(living("98761"), Vec::<String>::new());
+    let why = ground.run(&["runs", "why", "last"]);
+    assert!(why.stdout.contains("fired    rule `silence`"), "{}", why.stdout);
+}
+
+#[test]
+fn the_ceiling_stops_a_program_that_never_ends() {
+    let ground = ground();
+    let agent = script(&ground, "while :; do echo on and on; sleep 0.05; done");
+    let args = ["run", "-a", &agent, "--permissions", "all", "--json", "--ceiling", "1s", "x"];
+    let ended = ground.run(&args);
+    assert_eq!((ended.code, &outcome(&ended.stdout)["rule"]), (Some(13), &"ceiling".into()));
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_ends_the_run_and_leaves_nothing() {
+    let ground = ground();
+    let agent = script(&ground, "head -c 1000000 /dev/zero | tr '\\0' 'x'; echo; sleep 98762");
+    let ostler = env!("CARGO_BIN_EXE_ostler");
+    // A limit on files instead of a full disk: the write fails in the same way.
+    let limited = format!("trap '' XFSZ; ulimit -f 200; exec {ostler} run -a '{agent}' --permissions all x");
+    let began = Instant::now();
+    let output = Command::new("sh")
+        .args(["-c", &limited])
+        .current_dir(ground.at("project"))
+        .env("OSTLER_HOME", ground.at("ostler"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("could not write the run's journal"), "{stderr}");
+    assert_eq!(living("98762"), Vec::<String>::new());
+    assert!(began.elapsed() < DEADLINE);
+    assert!(ground.run(&["runs"]).stdout.contains("abandoned"));
+}
+
+#[test]
+fn a_second_ctrl_c_kills_now() {
+    let ground = ground();
+    let agent = script(&ground, "trap '' INT TERM; echo begun; while :; do sleep 98763; done");
+    let mut command = ground.command(&["run", "-a", &agent, "--permissions", "all", "--json", "x"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut until =
+        |word: &str| lines.by_ref().map(|line| line.unwrap()).find(|line| line.contains(word)).unwrap();
+    until("begun");
+    let began = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    until("\"rung\":\"int\"");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let last = until("\"kind\":\"outcome\"");
+    assert_eq!(outcome(&last)["outcome"], "cancelled");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    // Two signals that are ignored would have taken six seconds.
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_eq!(living("98763"), Vec::<String>::new());
+}
