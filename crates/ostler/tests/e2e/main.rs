@@ -5,6 +5,8 @@
 mod behaviours;
 mod by_hand;
 mod player;
+#[cfg(target_os = "linux")]
+mod run;
 mod scripts;
 mod stage;
 mod sweep;

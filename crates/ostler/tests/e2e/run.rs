@@ -1,0 +1,231 @@
+//! `ostler run` with the real agents: the outcome is true, the files are there, and nothing is left.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::player::Player;
+
+/// A process that was killed needs a moment to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+
+/// A workspace, and an Ostler that knows where the agent is.
+struct Yard {
+    name: &'static str,
+    folder: TempDir,
+}
+
+/// What a run printed, and how it ended.
+struct Ended {
+    code: Option<i32>,
+    lines: Vec<Value>,
+}
+
+impl Yard {
+    fn of(player: Player) -> Option<Self> {
+        let binary = player.binary()?;
+        let folder = tempfile::Builder::new().prefix("ostler-run-").tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("workspace")).unwrap();
+        let name = player.agent().name();
+        let config = format!("[agents.{name}]\nprogram = {:?}\n", binary.display().to_string());
+        std::fs::write(folder.path().join("config.toml"), config).unwrap();
+        Some(Self { name, folder })
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    fn script(&self, text: &str) -> String {
+        let path = self.folder.path().join("script.toml");
+        std::fs::write(&path, format!("v = 1\n{text}")).unwrap();
+        format!("--rehearse={}", path.display())
+    }
+
+    fn ostler(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
+        command.args(args).env("OSTLER_HOME", self.folder.path()).current_dir(self.workspace());
+        command.stdin(Stdio::null()).stderr(Stdio::inherit());
+        command
+    }
+
+    fn start(&self, args: &[&str]) -> Child {
+        let mut command = self.ostler(&["run", "-a", self.name, "--json"]);
+        command.args(args).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn run(&self, args: &[&str]) -> Ended {
+        let output = self.start(args).wait_with_output().unwrap();
+        let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let lines = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+        Ended { code: output.status.code(), lines }
+    }
+
+    /// Rehearsed agents have everything below the run's folder in their environment: whoever has not ended shows it.
+    fn left(&self) -> Vec<String> {
+        let home = self.folder.path().display().to_string();
+        let is_ours = |pid: &Path| {
+            let environ = std::fs::read(pid.join("environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environ).contains(&home)
+        };
+        let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        all.filter(|pid| is_ours(pid)).map(|pid| pid.display().to_string()).collect()
+    }
+
+    fn is_empty(&self) {
+        assert_eq!(self.left(), Vec::<String>::new(), "{} left processes behind", self.name);
+    }
+}
+
+impl Ended {
+    fn outcome(&self) -> &Value {
+        let last = self.lines.last().unwrap();
+        assert_eq!(last["kind"], "outcome", "{last}");
+        last
+    }
+
+    fn ends(&self, word: &str, code: i32) {
+        let outcome = self.outcome();
+        assert_eq!((outcome["outcome"].as_str(), self.code), (Some(word), Some(code)), "{:#?}", self.lines);
+        assert_eq!((&outcome["exit_code"], &outcome["survivors"]), (&code.into(), &0.into()));
+    }
+}
+
+fn completes(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let ended = yard.run(&["--rehearse=tools", "--permissions", "all", "Write the file."]);
+    ended.ends("completed", 0);
+    let written = std::fs::read_to_string(yard.workspace().join("rehearsal.txt")).unwrap();
+    assert_eq!(written, "Written in a rehearsal.\n");
+    let outcome = ended.outcome();
+    assert_eq!((&outcome["turns"], &outcome["resumes"]), (&1.into(), &0.into()));
+    assert_eq!(outcome["agent_version"], player.agent().package().verified);
+    assert_eq!(outcome["evidence"][0]["grade"], "wire");
+    assert!(outcome["session"].is_string() && outcome["usage"]["input_tokens"].is_u64(), "{outcome}");
+    // Numbered without gaps, and nothing that is new to us.
+    let numbers: Vec<u64> = ended.lines.iter().filter_map(|line| line["seq"].as_u64()).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    assert!(ended.lines.iter().all(|line| line["event"] != "unknown"), "{:#?}", ended.lines);
+    let count = |event: &str| ended.lines.iter().filter(|line| line["event"] == event).count();
+    assert_eq!((count("tool_started"), count("tool_ended")), (3, 3));
+
+    let journal = Path::new(outcome["journal"].as_str().unwrap());
+    assert!(std::fs::metadata(journal.join("requests.ndjson")).unwrap().len() > 0);
+    let events = yard.ostler(&["runs", "events", "last"]).output().unwrap().stdout;
+    assert_eq!(events.iter().filter(|byte| **byte == b'\n').count(), ended.lines.len());
+    let raw = yard.ostler(&["runs", "raw", "last"]).output().unwrap().stdout;
+    assert_eq!(raw, std::fs::read(journal.join("raw/stdout")).unwrap());
+    yard.is_empty();
+}
+
+fn stalls(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let ended = yard.run(&["--rehearse=stall", "--silence", "3s", "--max-resumes", "0", "Say something."]);
+    ended.ends("stalled", 12);
+    assert_eq!(ended.outcome()["rule"], "silence");
+    let why = yard.ostler(&["runs", "why", "last"]).output().unwrap().stdout;
+    let why = String::from_utf8(why).unwrap();
+    assert!(why.contains("fired    rule `silence`"), "{why}");
+    yard.is_empty();
+}
+
+/// The first answer never ends. Asked again in the same session, the model answers.
+fn is_resumed(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let script = yard.script(
+        r#"
+        [[conversation]]
+        [[conversation.step]]
+        expect = { contains = "Go on where you stopped" }
+        reply = [{ text = "Now it is said." }]
+        [[conversation]]
+        [[conversation.step]]
+        reply = [{ text = "I was about to say" }, { stall = "mid_text" }]
+        "#,
+    );
+    let ended = yard.run(&[&script, "--silence", "3s", "Say something."]);
+    ended.ends("completed", 0);
+    assert_eq!(ended.outcome()["resumes"], 1);
+    let sessions: Vec<&Value> =
+        ended.lines.iter().filter(|line| line["event"] == "started").map(|line| &line["session"]).collect();
+    assert!(sessions.iter().all(|session| *session == &ended.outcome()["session"]), "{sessions:?}");
+    assert_eq!(ended.lines.iter().filter(|line| line["kind"] == "spawned").count(), 2);
+    yard.is_empty();
+}
+
+fn is_cancelled(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let mut child = yard.start(&["--rehearse=stall", "Say something."]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    assert!(lines.any(|line| line.contains("\"event\":\"started\"")));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
+    let ended = Ended { code: child.wait().unwrap().code(), lines };
+    ended.ends("cancelled", 130);
+    yard.is_empty();
+}
+
+/// Killed without a chance to clean up: the agent goes all the same, and the run is shown as abandoned.
+fn does_not_outlive_ostler(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let mut child = yard.start(&["--rehearse=stall", "Say something."]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    assert!(lines.any(|line| line.contains("\"event\":\"started\"")));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let until = std::time::Instant::now() + GONE_WITHIN;
+    while !yard.left().is_empty() && std::time::Instant::now() < until {
+        std::thread::yield_now();
+    }
+    yard.is_empty();
+    let runs = yard.ostler(&["runs", "--json"]).output().unwrap().stdout;
+    assert_eq!(serde_json::from_slice::<Value>(&runs).unwrap()[0]["state"], "abandoned");
+}
+
+macro_rules! for_every_agent {
+    ($($name:ident),*) => {$(
+        mod $name {
+            use crate::player::Player;
+
+            #[test]
+            fn claude() {
+                super::$name(Player::ClaudeStream);
+            }
+            #[test]
+            fn codex() {
+                super::$name(Player::Codex);
+            }
+            #[test]
+            fn opencode() {
+                super::$name(Player::OpenCode);
+            }
+        }
+    )*};
+}
+for_every_agent!(completes, stalls, is_resumed, is_cancelled, does_not_outlive_ostler);
+
+/// What it may not do by itself Claude asks, and a denied question does not end the turn.
+#[test]
+fn a_question_is_answered_by_policy() {
+    let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
+    let outside = yard.folder.path().join("outside.txt");
+    let script = yard.script(&format!(
+        r#"
+        [[conversation]]
+        [[conversation.step]]
+        reply = [{{ tool_by_role = "write_file", path = "{}", content = "no" }}]
+        [[conversation.step]]
+        reply = [{{ text = "I could not write it." }}]
+        "#,
+        outside.display()
+    ));
+    let ended = yard.run(&[&script, "Write outside."]);
+    ended.ends("completed", 0);
+    assert!(ended.lines.iter().any(|line| line["blocked"] == "permission"), "{:#?}", ended.lines);
+    assert!(!outside.exists());
+}
