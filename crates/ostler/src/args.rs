@@ -56,7 +56,7 @@ impl Command {
     pub(crate) fn helps_to_repair(&self) -> bool {
         match self {
             Self::Doctor(_) | Self::Config(_) | Self::Completions(_) => true,
-            Self::Agents(_) | Self::Rehearse(_) => false,
+            Self::Run(_) | Self::Runs(_) | Self::Agents(_) | Self::Rehearse(_) => false,
         }
     }
 }
