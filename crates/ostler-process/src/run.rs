@@ -8,6 +8,7 @@ mod account;
 mod desk;
 mod environment;
 mod round;
+mod wording;
 mod writer;
 
 use std::ffi::OsString;
@@ -18,7 +19,7 @@ use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Task};
 use ostler_agent::budget::{Budget, Ledger, Unmeasured};
 use ostler_agent::completion::{Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Wall};
 use ostler_agent::event::Usage;
-use ostler_agent::outcome::{CancelledBy, RunOutcome};
+use ostler_agent::outcome::{CancelledBy, Limit, RunOutcome};
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_agent::watchdog::{Input, Watchdog};
 use tokio::sync::mpsc;
@@ -165,7 +166,7 @@ pub async fn run(
         survivors: 0,
     };
     let (outcome, evidence) = run.rounds(&facts.run).await?;
-    run.tell_unmeasured()?;
+    run.tell_budget(&outcome)?;
     let report = run.report(facts, outcome, evidence);
     run.desk.close(&report)?;
     Ok(report)
@@ -305,12 +306,17 @@ impl<'a> Run<'a> {
         self.desk.tell(RunEventKind::Unparked)
     }
 
-    /// A limit that nobody kept must not be believed in.
-    fn tell_unmeasured(&mut self) -> Result<(), JournalError> {
-        let text = match self.ledger.unmeasured() {
-            None => return Ok(()),
-            Some(Unmeasured::Cost) => "the limit on costs was not kept: the agent does not tell them",
-            Some(Unmeasured::Tokens) => "the limit on tokens was not kept: the agent does not tell them",
+    /// A limit that was not kept must not be believed in: agents tell what they use late, or never.
+    fn tell_budget(&mut self, outcome: &RunOutcome) -> Result<(), JournalError> {
+        let text = match (self.ledger.unmeasured(), self.ledger.forbids_a_turn(), outcome) {
+            (Some(Unmeasured::Cost), _, _) => "the limit on costs was not kept: the agent does not tell them",
+            (Some(Unmeasured::Tokens), _, _) => {
+                "the limit on tokens was not kept: the agent does not tell them"
+            }
+            (None, Some(Limit::MaxCost { .. } | Limit::MaxTokens { .. }), RunOutcome::Completed) => {
+                "more was used than allowed: the agent told it only when it was done"
+            }
+            (None, _, _) => return Ok(()),
         };
         self.desk.tell(RunEventKind::Warn { text: text.to_owned() })
     }

@@ -1,24 +1,25 @@
 //! One process of a run, from its start until nothing of it is left.
 //!
 //! An arm of the `select!` only says what arrived; what follows is in `take`, and all that is done to the process in
-//! `climb`. After every arrival the ladder is asked too, so that an agent that never stops talking can be stopped.
+//! `climb`; what the agent says is in `hearing`. After every arrival the ladder is asked too, so that an agent that never stops talking can be stopped.
+
+mod hearing;
 
 use std::time::Duration;
 
-use ostler_agent::agent::{Decision, Decoder, Exit, Order, Permissions, Source, Stdin};
-use ostler_agent::completion::hopeless;
-use ostler_agent::event::{AgentEvent, Blocked, TurnOutcome};
-use ostler_agent::framer::{Frame, Framer};
+use ostler_agent::agent::{Decoder, Exit, Order, Stdin};
+use ostler_agent::event::{AgentEvent, TurnOutcome};
+use ostler_agent::framer::Framer;
 use ostler_agent::outcome::{CancelledBy, Rule};
-use ostler_agent::record::Record;
-use ostler_agent::run_event::{Channel, RunEventKind};
+use ostler_agent::run_event::RunEventKind;
 use ostler_agent::stopping::{self, Ladder, Patience, Rung, Signal, StopReason};
-use ostler_agent::watchdog::{self, EventKind, Input, State, Warning};
+use ostler_agent::watchdog::{self, Input};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
 use super::Run;
+use super::wording::{reason_word, worded};
 use super::writer::Writer;
 use crate::contain::{self, Contained, StopSignal, TreeSample};
 use crate::journal::{JournalError, Stream};
@@ -26,14 +27,8 @@ use crate::journal::{JournalError, Stream};
 /// Read at once: as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
 
-/// How much of the end of its standard error is looked at for why an agent failed.
-const TAIL: usize = 8 * 1024;
-
 /// How long what is left in the pipes may take to be read, once nobody is left who could write.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
-
-/// How often it is written down that records came which mean nothing to us.
-const SEEN_EVERY: Duration = Duration::from_secs(5);
 
 /// A timer that nobody waits for.
 const FAR: Duration = Duration::from_secs(24 * 60 * 60);
@@ -185,139 +180,6 @@ impl<'r, 'a> Round<'r, 'a> {
         self.climb(stopping::Input::Exited).await
     }
 
-    /// Bytes of its standard output; none are its end.
-    async fn said(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
-        self.run.desk.raw(Stream::Stdout, bytes)?;
-        let mut records = Vec::new();
-        let mut keep = |frame: Frame<'_>| records.push(record(frame));
-        if bytes.is_empty() {
-            self.framer.finish(&mut keep);
-            self.stdout = None;
-        } else {
-            self.framer.feed(bytes, &mut keep);
-        }
-        for record in records {
-            self.read(record).await?;
-        }
-        if self.stdout.is_none() {
-            self.watch(Input::Eof).await?;
-        }
-        Ok(())
-    }
-
-    /// Chatter on the side is no sign of life; its end may tell why an agent failed.
-    fn muttered(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
-        self.run.desk.raw(Stream::Stderr, bytes)?;
-        if bytes.is_empty() {
-            self.stderr = None;
-        }
-        self.tail.extend_from_slice(bytes);
-        let over = self.tail.len().saturating_sub(TAIL);
-        self.tail.drain(..over);
-        Ok(())
-    }
-
-    async fn read(&mut self, record: Record) -> Result<(), JournalError> {
-        let events = match record {
-            Record::Blank => return Ok(()),
-            Record::Json(value) => {
-                let events = self.decoder.events(Source::Stdout, &value);
-                if events.is_empty() {
-                    self.seen()?;
-                    return self.watch(Input::Event(EventKind::Noted)).await;
-                }
-                events
-            }
-            Record::Noise(text) => {
-                let events = self.decoder.noise(&text);
-                if events.is_empty() {
-                    self.run.desk.tell(RunEventKind::Noise { text })?;
-                }
-                events
-            }
-            Record::Garbled(text) => {
-                self.run.desk.tell(RunEventKind::Garbled { text })?;
-                return self.watch(Input::Event(EventKind::Unknown)).await;
-            }
-        };
-        for event in events {
-            self.heard(event).await?;
-        }
-        Ok(())
-    }
-
-    /// A record that meant nothing leaves no event, but it was life, and whoever reads the journal should see that.
-    fn seen(&mut self) -> Result<(), JournalError> {
-        let now = self.run.desk.now();
-        if self.seen.is_none_or(|last| now.saturating_sub(last) >= SEEN_EVERY) {
-            self.seen = Some(now);
-            self.run.desk.tell(RunEventKind::Seen { channel: Channel::Stdout })?;
-        }
-        Ok(())
-    }
-
-    async fn heard(&mut self, event: AgentEvent) -> Result<(), JournalError> {
-        self.remember(&event);
-        let limit = self.run.ledger.enter(&event);
-        let (input, answer) = (Input::of(&event), self.answer(&event));
-        let failure = match &event {
-            AgentEvent::Blocked(blocked) => hopeless(blocked),
-            _ => None,
-        };
-        let is_end = matches!(event, AgentEvent::TurnEnded(_));
-        self.run.desk.tell(RunEventKind::Agent(event))?;
-        self.watch(input).await?;
-        if let Some(answer) = answer {
-            self.say(&answer)?;
-        }
-        if is_end {
-            self.turn_ended().await?;
-        }
-        for reason in [limit.map(|limit| StopReason::Limit { limit }), failure].into_iter().flatten() {
-            self.begin(reason).await?;
-        }
-        Ok(())
-    }
-
-    fn remember(&mut self, event: &AgentEvent) {
-        match event {
-            AgentEvent::Started { session, .. } => {
-                self.run.session = Some(session.clone());
-                self.turn = None;
-            }
-            AgentEvent::TurnEnded(turn) => self.turn = Some(turn.clone()),
-            // A further turn, which nobody need have asked for.
-            AgentEvent::Asked { .. }
-            | AgentEvent::Said { within: None, .. }
-            | AgentEvent::ToolStarted { within: None, .. } => self.turn = None,
-            _ => {}
-        }
-    }
-
-    /// What policy says to a question.
-    fn answer(&self, event: &AgentEvent) -> Option<Order> {
-        let AgentEvent::Blocked(Blocked::Permission { request, input, .. }) = event else { return None };
-        let denied = |why: &str| Decision::Deny(why.to_owned());
-        let decision = match self.run.plan.permissions {
-            Permissions::All => Decision::Allow(input.clone()),
-            Permissions::Edits => denied("this run may only change files in its workspace; go on without it"),
-            Permissions::Deny => denied("this run may only read; go on without it"),
-        };
-        Some(Order::Answer { request: request.clone(), decision })
-    }
-
-    async fn turn_ended(&mut self) -> Result<(), JournalError> {
-        self.climb(stopping::Input::TurnEnded).await?;
-        // With work open beside the turn the agent will go on by itself.
-        if self.run.dog.state() == State::Ending
-            && self.ladder.reason().is_none()
-            && self.life == Life::Running
-        {
-            self.say(&Order::End)?;
-        }
-        Ok(())
-    }
-
     /// Says something to an agent that listens. What it does not take is told, never waited for.
     fn say(&mut self, order: &Order) -> Result<(), JournalError> {
         let Some(line) = self.run.plan.agent.speak(order) else { return Ok(()) };
@@ -467,44 +329,10 @@ async fn read(pipe: &mut Option<Receiver>, buffer: &mut [u8]) -> usize {
     }
 }
 
-fn record(frame: Frame<'_>) -> Record {
-    match frame {
-        Frame::Line(line) => Record::read(line),
-        Frame::TooLong(length) => Record::Garbled(format!("a line of {length} bytes")),
-    }
-}
-
 fn foreign(exit: contain::Exit) -> Option<Exit> {
     match exit {
         contain::Exit::Code(code) => Some(Exit::Code(code)),
         contain::Exit::Signal(signal) => Some(Exit::Signal(signal)),
         contain::Exit::Unknown => None,
-    }
-}
-
-fn reason_word(reason: &StopReason) -> String {
-    match reason {
-        StopReason::Exited => "exited".to_owned(),
-        StopReason::Rule { rule } => rule.name().to_owned(),
-        StopReason::Limit { .. } => "limit".to_owned(),
-        StopReason::Failed { failure } => failure.detail.clone(),
-        StopReason::Blocked { dialog } => dialog.clone(),
-        StopReason::Cancelled { .. } => "cancelled".to_owned(),
-    }
-}
-
-fn worded(warning: &Warning) -> String {
-    let seconds = |time: &Duration| time.as_secs();
-    match warning {
-        Warning::Quiet { rule, quiet } => {
-            format!("nothing was heard for {} s (rule `{}`)", seconds(quiet), rule.name())
-        }
-        Warning::Spared { rule, quiet } => format!(
-            "nothing was heard for {} s (rule `{}`), but its tools are busy: it is given as much again",
-            seconds(quiet),
-            rule.name()
-        ),
-        Warning::Repeats { count } => format!("the same call came {count} times with the same result"),
-        Warning::Ceiling { left } => format!("{} s are left of the time it may take", seconds(left)),
     }
 }

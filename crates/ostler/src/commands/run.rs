@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 pub(crate) use args::Args;
 use args::Voice;
 pub(crate) use prepare::RunUsage;
-use prepare::{Prepared, choose, prepare};
+use prepare::{Prepared, choose, prepare, prompt};
 use show::{Show, summary};
 
 use crate::display;
@@ -30,20 +30,27 @@ const STOPS: usize = 2;
 
 /// Runs it. The exit code is the outcome's.
 pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
+    // Read before signals are caught: whoever is asked for a prompt and has none presses Ctrl-C.
+    let prompt = prompt(&args)?;
     // Caught before anything is started, so that no signal leaves it behind.
     let mut signals = Signals::listen().map_err(Failure::Runtime)?;
     let voice = args.voice();
     let (chosen, script) = tokio::select! {
         biased;
         by = signals.next() => return Err(by.into()),
-        chosen = choose(&args, here) => chosen?,
+        chosen = choose(&args, prompt, here) => chosen?,
     };
     let prepared = prepare(&args, &chosen, script, here).await?;
     let folder = prepared.journal.folder().to_owned();
     let (report, last) = Box::pin(supervised(prepared, voice, signals)).await?;
-    match voice {
-        Voice::Json => display::bytes(last.as_bytes())?,
-        Voice::Words | Voice::Quiet => display::text(&summary(&report, &folder))?,
+    let told = match voice {
+        Voice::Json => display::bytes(last.as_bytes()),
+        Voice::Words | Voice::Quiet => display::text(&summary(&report, &folder)),
+    };
+    match told {
+        // Whoever reads has seen enough; whoever started it still wants the exit code.
+        Err(failure) if failure.is_closed_pipe() => {}
+        told => told?,
     }
     Ok(ExitCode::from(report.outcome.exit_code()))
 }

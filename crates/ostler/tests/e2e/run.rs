@@ -209,6 +209,29 @@ macro_rules! for_every_agent {
 }
 for_every_agent!(completes, stalls, is_resumed, is_cancelled, does_not_outlive_ostler);
 
+/// Agents tell what they used when the turn is over: what was done stays done, and that it was too much is told.
+#[test]
+fn a_budget_that_is_noticed_late_is_told() {
+    let Some(yard) = Yard::of(Player::Codex) else { return };
+    let ended = yard.run(&["--rehearse=hello", "--max-tokens", "10", "Say something."]);
+    ended.ends("completed", 0);
+    let warned = |line: &Value| line["text"].as_str().is_some_and(|text| text.starts_with("more was used"));
+    assert!(ended.lines.iter().any(warned), "{:#?}", ended.lines);
+}
+
+/// A key that is not taken is told in seconds, with what the provider said.
+#[test]
+fn a_rejected_key_is_a_failure_of_its_own_kind() {
+    let Some(yard) = Yard::of(Player::Codex) else { return };
+    let script = yard.script(
+        "[[conversation]]\n[[conversation.step]]\nreply = [{ http = 401, message = \"no such key\" }]",
+    );
+    let ended = yard.run(&[&script, "Say something."]);
+    ended.ends("agent_failed", 10);
+    let detail = ended.outcome()["detail"].as_str().unwrap();
+    assert!(detail.contains("(auth)") && detail.contains("no such key"), "{detail}");
+}
+
 /// What it may not do by itself Claude asks, and a denied question does not end the turn.
 #[test]
 fn a_question_is_answered_by_policy() {

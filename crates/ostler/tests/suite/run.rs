@@ -60,7 +60,8 @@ fn a_program_that_reads_a_prompt_is_an_agent() {
 #[test]
 fn what_cannot_be_run_is_refused_before_anything_is_written() {
     let ground = ground();
-    let table: [(&[&str], &str); 6] = [
+    let table: [(&[&str], &str); 7] = [
+        (&["run", "-a", "command:cat", "--permissions", "all", "--rehearse", "x"], "cannot be rehearsed"),
         (&["run", "-a", "claude", "x"], "claude-headless"),
         (&["run", "-a", "no-such-agent", "x"], "no agent is called"),
         (&["run", "-a", "command:cat", "x"], "--permissions all"),

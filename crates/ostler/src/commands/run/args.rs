@@ -67,11 +67,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(super) max_resumes: u32,
 
-    /// Stop when so much is spent.
+    /// Stop when so much is spent, as soon as the agent tells.
     #[arg(long, value_name = "USD")]
     pub(super) max_cost: Option<f64>,
 
-    /// Stop when so many tokens are used, read and written.
+    /// Stop when so many tokens are used, as soon as the agent tells.
     #[arg(long, value_name = "N")]
     pub(super) max_tokens: Option<u64>,
 

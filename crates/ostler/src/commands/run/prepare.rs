@@ -46,6 +46,8 @@ pub(crate) enum RunUsage {
     },
     #[error("agent `{name}` is a terminal program, which cannot be run yet")]
     Terminal { name: &'static str },
+    #[error("a program that Ostler does not know cannot be rehearsed: how it takes its model is not known")]
+    NotRehearsed,
     #[error("no agent can be run")]
     NoAgent,
     #[error("could not tell which program this is")]
@@ -59,6 +61,9 @@ impl RunUsage {
             Self::Empty => "say what to do: `ostler run \"make the tests pass\"`".to_owned(),
             Self::Workspace { .. } => "name a folder that exists".to_owned(),
             Self::Terminal { .. } => "`-a claude-headless` is the same agent without its screen".to_owned(),
+            Self::NotRehearsed => {
+                "leave out --rehearse, or start `ostler rehearse` and point it there".to_owned()
+            }
             Self::NoAgent => "`ostler agents install codex`".to_owned(),
             Self::Guard(_) => return None,
         })
@@ -113,9 +118,12 @@ pub(super) struct Prepared<'a> {
 }
 
 /// Finds out who does what, where, and what the model will say if it is scripted.
-pub(super) async fn choose(args: &Args, here: &Surroundings) -> Result<(Chosen, Option<Play>), Failure> {
+pub(super) async fn choose(
+    args: &Args,
+    prompt: String,
+    here: &Surroundings,
+) -> Result<(Chosen, Option<Play>), Failure> {
     let settings = here.settings()?;
-    let prompt = prompt(args)?;
     let workspace = here.cwd.join(args.cwd.as_deref().unwrap_or(Path::new("")));
     let workspace = workspace.canonicalize();
     let workspace = workspace.map_err(|source| RunUsage::Workspace {
@@ -132,6 +140,7 @@ pub(super) async fn choose(args: &Args, here: &Surroundings) -> Result<(Chosen, 
     };
     let name = name.to_owned();
     let (agent, program, version) = match name.strip_prefix(COMMAND) {
+        Some(_) if script.is_some() => return Err(RunUsage::NotRehearsed.into()),
         Some(words) => {
             let command = Command::parse(words).map_err(RunError::from)?;
             let program = PathBuf::from(command.program().unwrap_or_default());
@@ -165,7 +174,8 @@ fn by_default(settings: &Settings, here: &Surroundings) -> Result<&'static str, 
     Err(nowhere.map_or(RunUsage::NoAgent.into(), Failure::from))
 }
 
-fn prompt(args: &Args) -> Result<String, RunUsage> {
+/// What to do, from wherever it was said to be.
+pub(super) fn prompt(args: &Args) -> Result<String, RunUsage> {
     let failed = |from: String| move |source| RunUsage::Prompt { from, source };
     let text = match (&args.prompt_file, args.prompt.as_deref()) {
         (Some(file), _) => std::fs::read_to_string(file).map_err(failed(file.display().to_string()))?,

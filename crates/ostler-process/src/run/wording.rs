@@ -1,0 +1,35 @@
+//! What is decided elsewhere, in words for the journal and whoever watches.
+
+use std::time::Duration;
+
+use ostler_agent::stopping::StopReason;
+use ostler_agent::watchdog::Warning;
+
+/// Why a process is stopped, as it is kept.
+pub(super) fn reason_word(reason: &StopReason) -> String {
+    match reason {
+        StopReason::Exited => "exited".to_owned(),
+        StopReason::Rule { rule } => rule.name().to_owned(),
+        StopReason::Limit { .. } => "limit".to_owned(),
+        StopReason::Failed { failure } => failure.detail.clone(),
+        StopReason::Blocked { dialog } => dialog.clone(),
+        StopReason::Cancelled { .. } => "cancelled".to_owned(),
+    }
+}
+
+/// A warning of the watchdog.
+pub(super) fn worded(warning: &Warning) -> String {
+    let seconds = |time: &Duration| time.as_secs();
+    match warning {
+        Warning::Quiet { rule, quiet } => {
+            format!("nothing was heard for {} s (rule `{}`)", seconds(quiet), rule.name())
+        }
+        Warning::Spared { rule, quiet } => format!(
+            "nothing was heard for {} s (rule `{}`), but its tools are busy: it is given as much again",
+            seconds(quiet),
+            rule.name()
+        ),
+        Warning::Repeats { count } => format!("the same call came {count} times with the same result"),
+        Warning::Ceiling { left } => format!("{} s are left of the time it may take", seconds(left)),
+    }
+}
