@@ -72,7 +72,7 @@ fn a_result_outranks_how_the_process_ended() {
         ("too dear", Ending { stop: Some(&limit), forbidden: Some(Limit::MaxCost { usd: 1.0 }), ..done }),
     ];
     for (name, ending) in table {
-        assert_eq!(first(&ending), "complete: Wire", "{name}");
+        assert_eq!(first(&ending), "complete: Reported", "{name}");
     }
 }
 
@@ -83,7 +83,7 @@ fn evidence_is_told_best_first() {
         Evidence { fact: "the tests pass".to_owned(), grade: Grade::Checked },
     ];
     let done = Ending { turn: Some(&DONE), found: &found, ..ending() };
-    assert_eq!(first(&done), "complete: Checked, Wire, Workspace");
+    assert_eq!(first(&done), "complete: Checked, Workspace, Reported");
     assert_eq!(
         first(&Ending { marker: Marker::Transcript, ..done }),
         "complete: Checked, Transcript, Workspace"
@@ -280,7 +280,7 @@ fn resumes() {
             3,
             vec![
                 (unfinished, none, "resume, Unfinished: the report"),
-                (Ending { missing: &[], ..unfinished }, made, "complete: Wire"),
+                (Ending { missing: &[], ..unfinished }, made, "complete: Reported"),
             ],
         ),
     ];

@@ -44,7 +44,7 @@ impl Marker {
     /// What its word is worth.
     pub fn evidence(self) -> Evidence {
         let (fact, grade) = match self {
-            Self::Record => ("the agent ended its turn as done", Grade::Wire),
+            Self::Record => ("the agent ended its turn as done", Grade::Reported),
             Self::Transcript => ("the agent's transcript ends its turn as done", Grade::Transcript),
             Self::ExitCode => ("the program exited with code 0", Grade::Reported),
         };

@@ -105,7 +105,7 @@ fn completes(player: Player) {
     let outcome = ended.outcome();
     assert_eq!((&outcome["turns"], &outcome["resumes"]), (&1.into(), &0.into()));
     assert_eq!(outcome["agent_version"], player.agent().package().verified);
-    assert_eq!(outcome["evidence"][0]["grade"], "wire");
+    assert_eq!(outcome["evidence"][0]["grade"], "reported", "no bridge saw it");
     assert!(outcome["session"].is_string() && outcome["usage"]["input_tokens"].is_u64(), "{outcome}");
     // Numbered without gaps, and nothing that is new to us.
     let numbers: Vec<u64> = ended.lines.iter().filter_map(|line| line["seq"].as_u64()).collect();
