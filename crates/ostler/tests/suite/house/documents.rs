@@ -120,3 +120,11 @@ fn the_lock_of_the_agents_leaves_the_registry_open() {
         "{bound:?}: write the lock with `npm install --omit-lockfile-registry-resolved`"
     );
 }
+
+/// The workspace has two binaries; without a default, the readme's first command fails before it builds anything.
+#[test]
+fn cargo_run_means_ostler() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the root manifest can be read");
+    let manifest: toml::Table = manifest.parse().expect("the root manifest is TOML");
+    assert_eq!(manifest["workspace"]["default-members"], toml::Value::from(vec!["crates/ostler"]));
+}
