@@ -34,6 +34,9 @@ pub enum RunEventKind {
         attempt: u32,
         /// What keeps its descendants together.
         containment: String,
+        /// The command, as a person may read it: nothing secret, no prompt.
+        #[serde(default)]
+        command: String,
     },
     /// The agent said something.
     Agent(AgentEvent),
@@ -89,8 +92,45 @@ pub enum RunEventKind {
         /// How many of its descendants were still there after the stop.
         survivors: u32,
     },
+    /// What is different in the workspace since the attempt began.
+    Changes(Changes),
     /// How the run ended: the last line of an attempt.
     Outcome(Value),
+}
+
+/// What is different in a workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Files that were not there.
+    pub created: Listed,
+    /// Files that are not as they were.
+    pub changed: Listed,
+    /// Files that are gone.
+    pub removed: Listed,
+    /// Whether there may be more: not everything could be looked at.
+    pub partial: bool,
+    /// What git counts, if this is a repository with a commit.
+    pub diff: Option<Diff>,
+}
+
+/// Files from the workspace's root: how many, and the first of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// How many.
+    pub count: u64,
+    /// The first, in order.
+    pub first: Vec<String>,
+}
+
+/// Lines, as git counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diff {
+    /// Files that differ.
+    pub files: u64,
+    /// Lines that are new.
+    pub insertions: u64,
+    /// Lines that are gone.
+    pub deletions: u64,
 }
 
 /// A way in which an agent shows life.
@@ -141,7 +181,12 @@ mod tests {
     fn a_line_is_read_as_it_was_written() {
         let result = ToolResult { failed: false, exit_code: Some(0), text: "ok\n".to_owned() };
         let kinds = [
-            RunEventKind::Spawned { pid: 7, attempt: 1, containment: "cgroup".to_owned() },
+            RunEventKind::Spawned {
+                pid: 7,
+                attempt: 1,
+                containment: "cgroup".to_owned(),
+                command: "claude -p".to_owned(),
+            },
             RunEventKind::Agent(AgentEvent::Started { session: "s".to_owned(), model: None }),
             RunEventKind::Agent(AgentEvent::Said {
                 text: "hé\u{0}".to_owned(),
@@ -157,6 +202,11 @@ mod tests {
             }))),
             RunEventKind::Seen { channel: Channel::Transcript },
             RunEventKind::Unparked,
+            RunEventKind::Changes(Changes {
+                created: Listed { count: 1, first: vec!["todo.js".to_owned()] },
+                diff: Some(Diff { files: 1, insertions: 9, deletions: 0 }),
+                ..Changes::default()
+            }),
             RunEventKind::Outcome(json!({"outcome": "completed"})),
         ];
         for kind in kinds {

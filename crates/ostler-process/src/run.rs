@@ -265,7 +265,12 @@ impl<'a> Run<'a> {
             }
         };
         let (pid, containment) = (child.pid(), child.tier().name().to_owned());
-        self.desk.tell(RunEventKind::Spawned { pid, attempt: attempt.number, containment })?;
+        self.desk.tell(RunEventKind::Spawned {
+            pid,
+            attempt: attempt.number,
+            containment,
+            command: String::new(),
+        })?;
         Ok(Ok(Round::new(self, child, launch.stdin)))
     }
 

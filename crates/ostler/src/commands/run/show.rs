@@ -62,6 +62,7 @@ impl Show {
             | RunEventKind::Seen { .. }
             | RunEventKind::Unparked
             | RunEventKind::Exited { .. }
+            | RunEventKind::Changes(_)
             | RunEventKind::Outcome(_) => None,
         }
     }

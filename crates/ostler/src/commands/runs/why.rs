@@ -70,6 +70,7 @@ fn inputs(kind: &RunEventKind) -> Vec<Input> {
         | RunEventKind::Warn { .. }
         | RunEventKind::Stopping { .. }
         | RunEventKind::Resumed { .. }
+        | RunEventKind::Changes(_)
         | RunEventKind::Outcome(_) => vec![Input::Tick],
     }
 }
