@@ -66,6 +66,8 @@ pub(crate) struct Ask {
     pub(crate) prompt: String,
     /// How many times anybody asked for anything in this conversation.
     pub(crate) prompts: usize,
+    /// What was asked before that, the oldest first, with the rounds of tool calls that each led to.
+    pub(crate) earlier: Vec<(String, usize)>,
     /// How many rounds of tool calls there were since.
     pub(crate) rounds: usize,
     /// What the tools answered in the last round.
@@ -130,6 +132,7 @@ impl Heard {
             model: self.model,
             delivery: self.delivery,
             prompt,
+            earlier: earlier(&self.lines[..start.min(self.lines.len())]),
             prompts: self.lines.iter().filter(|line| matches!(line, Line::User(_))).count(),
             rounds: rounds.saturating_add(bookmark.as_ref().map_or(0, |mark| mark.round)),
             results: results.unwrap_or_default(),
@@ -140,6 +143,18 @@ impl Heard {
             offered: self.offered,
         }
     }
+}
+
+fn earlier(lines: &[Line]) -> Vec<(String, usize)> {
+    let mut asked: Vec<(String, usize)> = Vec::new();
+    for line in lines {
+        match (line, asked.last_mut()) {
+            (Line::User(text), _) => asked.push((text.clone(), 0)),
+            (Line::Calls, Some((_, rounds))) => *rounds += 1,
+            (Line::Calls | Line::Results(_) | Line::Model(_) | Line::Setting(_), _) => {}
+        }
+    }
+    asked
 }
 
 impl Ask {

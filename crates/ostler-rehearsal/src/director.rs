@@ -100,15 +100,7 @@ impl Director {
     /// The place in the play that answers this request, or what was expected and what came.
     pub(crate) fn cue(&self, ask: &Ask) -> Result<Cue, String> {
         let name = &self.play.name;
-        let chosen = match &ask.bookmark {
-            Some(mark) => {
-                self.play.conversations.get(mark.conversation).map(|found| (mark.conversation, found))
-            }
-            None => {
-                self.play.conversations.iter().enumerate().find(|(_, conversation)| opens(conversation, ask))
-            }
-        };
-        let Some((index, conversation)) = chosen else {
+        let Some(Place { index, rounds, is_gone_on }) = self.place(ask) else {
             let wanted: Vec<_> = self.play.conversations.iter().map(|found| wanted(found, ask)).collect();
             return Err(format!(
                 "script `{name}`: no conversation expects this prompt. Expected: {}. Came: {}",
@@ -116,7 +108,8 @@ impl Director {
                 came(ask)
             ));
         };
-        let mut left = ask.rounds;
+        let conversation = &self.play.conversations[index];
+        let mut left = rounds;
         let mut total = 0;
         for (number, step) in conversation.steps.iter().enumerate().filter(|(_, step)| exists(step, ask)) {
             total += step.repeat;
@@ -124,8 +117,10 @@ impl Director {
                 left -= step.repeat;
                 continue;
             }
-            return match mismatch(step, ask) {
-                None => Ok(Cue { conversation: index, step: number, round: ask.rounds }),
+            // Whoever goes on says so, and not what was said before.
+            let wanted = if is_gone_on { None } else { mismatch(step, ask) };
+            return match wanted {
+                None => Ok(Cue { conversation: index, step: number, round: rounds }),
                 Some(wanted) => Err(format!(
                     "script `{name}`, {}, step {}: expected {wanted}. Came: {}",
                     conversation.name,
@@ -137,9 +132,26 @@ impl Director {
         Err(format!(
             "script `{name}`, {}: it has {total} rounds and all were played, but the agent came back for round {}. Came: {}",
             conversation.name,
-            ask.rounds.saturating_add(1),
+            rounds.saturating_add(1),
             came(ask)
         ))
+    }
+
+    /// Which conversation a request belongs to, and how many of its rounds were played.
+    fn place(&self, ask: &Ask) -> Option<Place> {
+        let all = &self.play.conversations;
+        if let Some(mark) = &ask.bookmark {
+            let index = mark.conversation;
+            return all.get(index).map(|_| Place { index, rounds: ask.rounds, is_gone_on: false });
+        }
+        let going_on = all.iter().enumerate().find_map(|(index, conversation)| {
+            let before = gone_on(conversation, ask)?;
+            Some(Place { index, rounds: before + ask.rounds, is_gone_on: true })
+        });
+        going_on.or_else(|| {
+            let index = all.iter().position(|conversation| opens(conversation, &ask.prompt, ask))?;
+            Some(Place { index, rounds: ask.rounds, is_gone_on: false })
+        })
     }
 
     /// Where the conversation is, for a summary to keep. A conversation that no script knows has no place.
@@ -268,18 +280,37 @@ fn exists(step: &Step, ask: &Ask) -> bool {
     step.when.as_ref().is_none_or(|when| ask.offers(&when.offered))
 }
 
-fn opens(conversation: &Conversation, ask: &Ask) -> bool {
+/// A place in a play, before it is known whether the request fits there.
+struct Place {
+    index: usize,
+    rounds: usize,
+    is_gone_on: bool,
+}
+
+/// How many rounds of a conversation were played before somebody asked to go on with it.
+fn gone_on(conversation: &Conversation, ask: &Ask) -> Option<usize> {
+    let says_so = |prompt: &str| conversation.goes_on.as_deref().is_some_and(|text| prompt.contains(text));
+    if !says_so(&ask.prompt) {
+        return None;
+    }
+    let began = ask.earlier.iter().rposition(|(prompt, _)| !says_so(prompt))?;
+    opens(conversation, &ask.earlier[began].0, ask)
+        .then(|| ask.earlier[began..].iter().map(|(_, rounds)| rounds).sum())
+}
+
+fn opens(conversation: &Conversation, prompt: &str, ask: &Ask) -> bool {
     let first = conversation.steps.iter().find(|step| exists(step, ask));
     // A conversation for anybody is not meant for sub-agents: a script that starts one would start them for ever.
     let is_for_anybody = |step: &Step| step.expect == Expect::default();
     first.is_some_and(|step| {
-        prompt_mismatch(step, ask).is_none() && (ask.side != Some(Side::SubAgent) || !is_for_anybody(step))
+        prompt_mismatch(step, prompt, ask).is_none()
+            && (ask.side != Some(Side::SubAgent) || !is_for_anybody(step))
     })
 }
 
 fn wanted(conversation: &Conversation, ask: &Ask) -> String {
     let first = conversation.steps.iter().find(|step| exists(step, ask));
-    match first.and_then(|step| prompt_mismatch(step, ask)) {
+    match first.and_then(|step| prompt_mismatch(step, &ask.prompt, ask)) {
         Some(wanted) => format!("{wanted} ({})", conversation.name),
         None => format!("a tool that is not offered ({})", conversation.name),
     }
@@ -291,17 +322,17 @@ fn mismatch(step: &Step, ask: &Ask) -> Option<String> {
     {
         return Some(format!("a tool result with `{text}`"));
     }
-    prompt_mismatch(step, ask)
+    prompt_mismatch(step, &ask.prompt, ask)
 }
 
-fn prompt_mismatch(step: &Step, ask: &Ask) -> Option<String> {
+fn prompt_mismatch(step: &Step, prompt: &str, ask: &Ask) -> Option<String> {
     if let Some(text) = &step.expect.contains
-        && !ask.prompt.contains(text)
+        && !prompt.contains(text)
     {
         return Some(format!("a prompt with `{text}`"));
     }
     if let Some(pattern) = &step.pattern
-        && !pattern.is_match(&ask.prompt)
+        && !pattern.is_match(prompt)
     {
         return Some(format!("a prompt that matches `{pattern}`"));
     }

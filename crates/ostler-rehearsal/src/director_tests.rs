@@ -194,3 +194,49 @@ fn the_oldest_faults_are_forgotten_not_all() {
     assert!(!faults.happen(key(REMEMBERED), 1), "the newest is remembered");
     assert!(faults.happen(key(0), 1), "the oldest was forgotten");
 }
+
+#[test]
+fn a_conversation_goes_on_where_it_stood() {
+    let director = director(
+        r#"
+        [[conversation]]
+        name = "other"
+        [[conversation.step]]
+        expect = { contains = "hello" }
+        reply = [{ text = "hi" }]
+        [[conversation]]
+        name = "work"
+        goes_on = "Go on"
+        [[conversation.step]]
+        expect = { contains = "do it" }
+        repeat = 2
+        reply = [{ tool_by_role = "shell", command = "echo {{round}}" }]
+        [[conversation.step]]
+        reply = [{ text = "done" }]
+        "#,
+    );
+    // Prompts, each with the rounds of calls that it led to.
+    let asked = |turns: &[(&str, usize)]| {
+        let mut messages = Vec::new();
+        for (prompt, rounds) in turns {
+            messages.push(json!({"role": "user", "content": prompt}));
+            for _ in 0..*rounds {
+                messages.push(json!({"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]}));
+                messages.push(json!({"role": "tool", "content": "fine"}));
+            }
+        }
+        wire::read(Wire::Chat, &Headers::new(), &json!({"model": "m", "messages": messages})).unwrap()
+    };
+    let place = |turns: &[(&str, usize)]| {
+        director.cue(&asked(turns)).map(|cue| (cue.conversation, cue.step, cue.round)).ok()
+    };
+    assert_eq!(place(&[("do it", 1)]), Some((1, 0, 1)));
+    assert_eq!(place(&[("do it", 1), ("Go on, please", 0)]), Some((1, 0, 1)));
+    assert_eq!(place(&[("do it", 1), ("Go on", 0), ("Go on", 1)]), Some((1, 1, 2)));
+    assert_eq!(place(&[("hello", 0), ("Go on", 0)]), None, "that was another conversation");
+    assert_eq!(
+        place(&[("do it", 2), ("hello", 0)]),
+        Some((0, 0, 0)),
+        "whoever asks for something else gets it"
+    );
+}

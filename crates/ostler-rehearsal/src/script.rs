@@ -146,6 +146,9 @@ pub(crate) struct Written {
 pub(crate) struct WrittenConversation {
     /// A name for messages and logs.
     name: Option<String>,
+    /// A later prompt with this text in it goes on with this conversation where it stood, as a model would that is
+    /// told to go on.
+    goes_on: Option<String>,
     /// One answer of the model each: the first to the prompt, the next to the results of its tool calls, and so on.
     step: Vec<WrittenStep>,
 }

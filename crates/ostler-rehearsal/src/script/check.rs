@@ -80,7 +80,7 @@ impl Checker<'_> {
             }
             steps.push(self.step(&path, number, step)?);
         }
-        Ok(Conversation { name, steps })
+        Ok(Conversation { name, goes_on: written.goes_on, steps })
     }
 
     fn step(&self, path: &Path, number: usize, written: WrittenStep) -> Result<Step, Mistake> {

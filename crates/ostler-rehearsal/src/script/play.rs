@@ -30,6 +30,8 @@ pub struct Play {
 pub struct Conversation {
     /// Its name, or its number.
     pub name: String,
+    /// A later prompt with this text goes on where it stood.
+    pub goes_on: Option<String>,
     /// At least one.
     pub steps: Vec<Step>,
 }
