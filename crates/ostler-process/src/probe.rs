@@ -11,10 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+mod remembered;
+
 use ostler_agent::package::Package;
 use tokio::process::Command;
 
 use crate::capture::{Captured, capture};
+pub use remembered::Remembered;
 
 /// How long `--version` may take. The slowest agent takes 2 s on two idle cores; a cold disk and a busy machine make
 /// that ten times longer.

@@ -79,6 +79,11 @@ impl Home {
         self.root.join("trusted.json")
     }
 
+    /// Which version each program was when it was last asked. It may not exist.
+    pub(crate) fn versions(&self) -> PathBuf {
+        self.root.join("versions.json")
+    }
+
     /// Makes sure that the folder exists, readable by its owner only. For commands that are about to write.
     pub(crate) fn create(&self) -> Result<(), HomeError> {
         DirBuilder::new()

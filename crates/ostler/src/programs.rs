@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ostler_agent::agent::{self, Agent};
 use ostler_agent::agents::AGENTS;
 use ostler_agent::document::nearest;
 use ostler_process::locate::{LocateError, Program, Search, locate};
-use ostler_process::probe::{self, ProbeError};
+use ostler_process::probe::{self, ProbeError, Remembered};
 use tokio::task::JoinSet;
 
 use crate::config::Settings;
@@ -50,6 +50,21 @@ pub(crate) fn find(
         path: here.variable("PATH").map(OsStr::to_owned),
     };
     locate(agent, &search)
+}
+
+/// The version of an agent's program. Asked once: as long as the file is the same, so is the answer.
+pub(crate) async fn version(
+    agent: &dyn Agent,
+    program: &Path,
+    here: &Surroundings,
+) -> Result<String, ProbeError> {
+    let memory = Remembered::at(&here.home.versions());
+    if let Some(version) = memory.version_of(program) {
+        return Ok(version);
+    }
+    let version = probe::version(agent.package(), program).await?;
+    memory.keep(program, &version);
+    Ok(version)
 }
 
 /// What was seen of one agent.
