@@ -79,6 +79,8 @@ pub struct Task<'a> {
     pub model: Option<&'a str>,
     /// What is added to the agent's own system prompt.
     pub system_prompt: Option<&'a str>,
+    /// Further arguments, handed on as they are.
+    pub extra: &'a [String],
     /// A folder that is the run's alone, below which [`Launch::files`] are.
     pub private: &'a Path,
 }
@@ -151,6 +153,20 @@ impl Launch {
             files: Vec::new(),
             warnings: Vec::new(),
             as_root: AsRoot::default(),
+        }
+    }
+}
+
+impl Task<'_> {
+    /// That the session has an id of our choice is more than most agents take.
+    pub(crate) fn refuse_minted(&self, agent: &'static str) -> Result<(), Refusal> {
+        match self.session {
+            Session::New | Session::Resumed(_) => Ok(()),
+            Session::Minted(_) => Err(Refusal {
+                agent,
+                reason: "it chooses the id of a session itself".to_owned(),
+                hint: "leave out --session-id; `ostler runs show` tells the id it chose".to_owned(),
+            }),
         }
     }
 }

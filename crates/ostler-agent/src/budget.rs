@@ -39,6 +39,11 @@ impl Ledger {
         Self { budget, ..Self::default() }
     }
 
+    /// A ledger that goes on with what was spent before.
+    pub fn going_on(budget: Budget, spent: Option<Usage>, turns: u32) -> Self {
+        Self { budget, spent, turns }
+    }
+
     /// Enters an event. Names the limit that stops the run if it goes on: money or tokens that are used up, or a turn
     /// more than is allowed. Names it every time, so the caller may come late.
     pub fn enter(&mut self, event: &AgentEvent) -> Option<Limit> {

@@ -320,10 +320,13 @@ fn stalled(rule: Rule, ending: &Ending<'_>) -> RunOutcome {
     RunOutcome::Stalled { rule, quiet: ending.quiet }
 }
 
+/// What a session is resumed with that was cut off.
+pub const CUT_OFF: &str = "You were cut off before you finished. Go on where you stopped.";
+
 /// What a session is resumed with. Short: the session knows its task.
 fn prompt(cause: Cause, missing: &[String]) -> String {
     match cause {
-        Cause::Environment => "You were cut off before you finished. Go on where you stopped.".to_owned(),
+        Cause::Environment => CUT_OFF.to_owned(),
         Cause::Unfinished => {
             let list: String = missing.iter().map(|item| format!("\n- {item}")).collect();
             format!("You stopped before finishing. Still missing:{list}\nGo on, and finish the task.")

@@ -82,6 +82,9 @@ pub enum RunEventKind {
         attempt: u32,
         /// Why.
         reason: String,
+        /// Who wants it.
+        #[serde(default)]
+        by: ResumedBy,
     },
     /// The process of an attempt is gone.
     Exited {
@@ -96,6 +99,17 @@ pub enum RunEventKind {
     Changes(Changes),
     /// How the run ended: the last line of an attempt.
     Outcome(Value),
+}
+
+/// Who wants a run to go on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResumedBy {
+    /// The run itself: it is not done, and has resumes left.
+    #[default]
+    Run,
+    /// A person, after the run had ended or was left: with new limits on time and resumes.
+    Person,
 }
 
 /// What is different in a workspace.

@@ -4,7 +4,7 @@
 //! is readable up to the moment of any crash: at worst its last line is torn. Files 0600, folders 0700.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,10 @@ use ostler_agent::run_event::{RunEvent, RunEventKind};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+mod past;
 mod reading;
 
+pub use past::Past;
 pub use reading::{Kept, State, find, list};
 
 /// What the agent wrote on.
@@ -26,8 +28,9 @@ pub enum Stream {
 }
 
 /// What is known of a run before it starts: `run.json`.
+///
+/// What is not there, because an older Ostler wrote it, is as it would be unless set; what is new to us is passed over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Facts {
     /// Version of this shape.
     pub v: u32,
@@ -53,6 +56,33 @@ pub struct Facts {
     pub permissions: String,
     /// The watchdog's limits.
     pub limits: serde_json::Value,
+    /// What else the run was given, and is given again if it is gone on with.
+    #[serde(default)]
+    pub given: Given,
+}
+
+/// What a run was given besides its prompt. Never a secret: variables are not kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Given {
+    /// The model.
+    pub model: Option<String>,
+    /// Rules of what the agent may do.
+    pub allow: Vec<String>,
+    /// What was added to the agent's own system prompt.
+    pub system_prompt: Option<String>,
+    /// Arguments that were handed on as they are.
+    pub agent_args: Vec<String>,
+    /// How often it may be resumed.
+    pub max_resumes: Option<u32>,
+    /// Whether it waits for a quota.
+    pub wait_for_quota: bool,
+    /// US dollars that it may spend.
+    pub max_cost: Option<f64>,
+    /// Tokens that it may use.
+    pub max_tokens: Option<u64>,
+    /// Turns that it may take.
+    pub max_turns: Option<u32>,
 }
 
 /// Why a journal cannot be kept.
@@ -153,19 +183,34 @@ impl Journal {
         let failed = |source| JournalError::Create { path: folder.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&raw).map_err(failed)?;
         let journal = Self::open(&folder, &facts.run, 0)?;
-        journal.write_whole(
-            "run.json",
-            &serde_json::to_vec_pretty(facts).map_err(|error| failed(error.into()))?,
-        )?;
+        journal.write_facts(facts)?;
         Ok(journal)
     }
 
-    /// Opens the folder of a run that nobody owns, to go on with it.
-    pub fn go_on(kept: &Kept) -> Result<Self, JournalError> {
+    /// Opens the folder of a run that nobody owns, to go on with it under these facts. Also tells what was before.
+    pub fn go_on(kept: &Kept, facts: &Facts) -> Result<(Self, Past), JournalError> {
         let mut journal = Self::open(&kept.folder, &kept.facts.run, 0)?;
-        journal.seq = kept.events()?.last().map_or(0, |event| event.seq);
+        // Read once the lock is held: nobody writes any more.
+        let past = Past::read(kept)?;
+        journal.seq = past.seq;
         journal.mend_torn_line()?;
-        Ok(journal)
+        journal.write_facts(facts)?;
+        // From now on it has no outcome, also if we are killed. How it ended before stays among its events.
+        let path = kept.folder.join("outcome.json");
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(JournalError::Write { path: kept.folder.clone(), source })
+            }
+            Ok(()) | Err(_) => Ok((journal, past)),
+        }
+    }
+
+    fn write_facts(&self, facts: &Facts) -> Result<(), JournalError> {
+        let failed = |error: serde_json::Error| JournalError::Write {
+            path: self.folder.clone(),
+            source: error.into(),
+        };
+        self.write_whole("run.json", &serde_json::to_vec_pretty(facts).map_err(failed)?)
     }
 
     fn open(folder: &Path, run: &str, seq: u64) -> Result<Self, JournalError> {
@@ -236,13 +281,24 @@ impl Journal {
     /// A crash may have left a line without its end; the next event must not be glued to it.
     fn mend_torn_line(&mut self) -> Result<(), JournalError> {
         let path = self.folder.join("events.ndjson");
-        let bytes = std::fs::read(&path).map_err(|source| JournalError::Read { path, source })?;
-        if bytes.last().is_some_and(|last| *last != b'\n') {
+        let last = last_byte(&path).map_err(|source| JournalError::Read { path, source })?;
+        if last.is_some_and(|last| last != b'\n') {
             let failed = |source| JournalError::Write { path: self.folder.clone(), source };
             self.events.write_all(b"\n").map_err(failed)?;
         }
         Ok(())
     }
+}
+
+fn last_byte(path: &Path) -> io::Result<Option<u8>> {
+    let mut file = File::open(path)?;
+    if file.metadata()?.len() == 0 {
+        return Ok(None);
+    }
+    file.seek(io::SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(Some(last[0]))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ fn facts(run: &str) -> Facts {
         rehearse: None,
         permissions: "edits".to_owned(),
         limits: json!({}),
+        given: Given::default(),
     }
 }
 
@@ -33,7 +34,7 @@ fn a_run_is_live_then_ended() {
     journal.event(1, said("one")).unwrap();
     journal.event(2, said("two")).unwrap();
     assert_eq!(find(runs.path(), "run").unwrap().state, State::Live);
-    let busy = Journal::go_on(&find(runs.path(), "last").unwrap()).unwrap_err();
+    let busy = Journal::go_on(&find(runs.path(), "last").unwrap(), &facts("run-1")).unwrap_err();
     assert!(matches!(busy, JournalError::Busy { .. }), "{busy}");
     journal.close(&json!({"outcome": "completed"})).unwrap();
     let kept = find(runs.path(), "run-1").unwrap();
@@ -54,7 +55,8 @@ fn an_abandoned_run_is_gone_on_with_after_its_torn_line() {
     torn.write_all(b"{\"v\":1,\"seq\":2,\"ms\":").unwrap();
     let kept = find(runs.path(), "last").unwrap();
     assert_eq!(kept.state, State::Abandoned);
-    let mut journal = Journal::go_on(&kept).unwrap();
+    let (mut journal, past) = Journal::go_on(&kept, &facts("run-1")).unwrap();
+    assert_eq!((past.seq, past.ms), (1, 1));
     journal.event(9, said("again")).unwrap();
     let told: Vec<_> = kept.events().unwrap().map(|event| event.seq).collect();
     assert_eq!(told, [1, 2]);
@@ -93,6 +95,30 @@ fn a_lock_ends_with_its_journal_though_a_copy_of_its_descriptor_lives() {
     drop(journal);
     let kept = find(runs.path(), "run-1").unwrap();
     assert_eq!(kept.state, State::Abandoned);
-    Journal::go_on(&kept).unwrap();
+    Journal::go_on(&kept, &facts("run-1")).unwrap();
     drop(copy);
+}
+
+#[test]
+fn a_run_that_is_gone_on_with_has_no_outcome_until_it_ends_again() {
+    let runs = TempDir::new().unwrap();
+    let mut journal = Journal::create(runs.path(), &facts("run-1")).unwrap();
+    let (session, model) = ("s".to_owned(), None);
+    let containment = "cgroup".to_owned();
+    let told = [
+        RunEventKind::Spawned { pid: 1, attempt: 1, containment, command: String::new() },
+        RunEventKind::Agent(AgentEvent::Started { session, model }),
+        RunEventKind::Outcome(json!({"outcome": "stalled"})),
+    ];
+    for kind in told {
+        journal.event(5, kind).unwrap();
+    }
+    journal.close(&json!({"outcome": "stalled"})).unwrap();
+    let kept = find(runs.path(), "run-1").unwrap();
+    let changed = Facts { permissions: "all".to_owned(), ..facts("run-1") };
+    let (journal, past) = Journal::go_on(&kept, &changed).unwrap();
+    assert_eq!((past.seq, past.attempts, past.session.as_deref()), (3, 1, Some("s")));
+    drop(journal);
+    let kept = find(runs.path(), "run-1").unwrap();
+    assert_eq!((kept.state, kept.facts.permissions.as_str()), (State::Abandoned, "all"));
 }

@@ -17,15 +17,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Task};
 use ostler_agent::budget::{Budget, Ledger, Unmeasured};
-use ostler_agent::completion::{Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Wall};
+use ostler_agent::completion::{
+    CUT_OFF, Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Wall,
+};
 use ostler_agent::event::Usage;
 use ostler_agent::outcome::{CancelledBy, Limit, RunOutcome};
-use ostler_agent::run_event::{RunEvent, RunEventKind};
+use ostler_agent::run_event::{ResumedBy, RunEvent, RunEventKind};
 use ostler_agent::watchdog::{Input, Watchdog};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::contain::{Contained, Spawn, Stdin};
-use crate::journal::{Facts, Journal, JournalError};
+use crate::journal::{Facts, Journal, JournalError, Past};
 pub use account::{limits_from, limits_json, sentence};
 use desk::Desk;
 pub use environment::{PrivateError, inherited, rehearsed, write_private};
@@ -50,6 +52,12 @@ pub struct Plan<'a> {
     pub allow: &'a [String],
     /// The model, if not its own choice.
     pub model: Option<&'a str>,
+    /// What is added to its own system prompt.
+    pub system_prompt: Option<&'a str>,
+    /// Further arguments for it, handed on as they are.
+    pub extra: &'a [String],
+    /// The id that its session is to have, if not its own choice.
+    pub session_id: Option<String>,
     /// The whole environment that it is started in, but for what its launch adds.
     pub env: Vec<(OsString, OsString)>,
     /// How it says that it is done.
@@ -60,6 +68,47 @@ pub struct Plan<'a> {
     pub budget: Budget,
     /// Our own binary, which guards the agent.
     pub guard: PathBuf,
+}
+
+/// How a run begins.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Beginning {
+    /// With its prompt.
+    New,
+    /// In the session that it had. If the agent never told of one, with its prompt again.
+    GoneOn {
+        /// What it had come to.
+        past: Past,
+        /// What the agent is told, if not only to go on.
+        prompt: Option<String>,
+        /// How long ago it began.
+        age: Duration,
+    },
+}
+
+/// What is asked of a run while it lasts.
+#[derive(Debug)]
+pub enum Request {
+    /// To stop. The first asks the agent, the second kills.
+    Stop(CancelledBy),
+    /// To tell the agent something.
+    Say {
+        /// What.
+        text: String,
+        /// Whether it could be told.
+        told: oneshot::Sender<Result<(), Unsaid>>,
+    },
+}
+
+/// Why an agent cannot be told something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unsaid {
+    /// It takes one prompt a process.
+    #[error("the agent does not listen while it works")]
+    Deaf,
+    /// It is ending, or has not read what it was told before.
+    #[error("the agent does not listen any more")]
+    Ending,
 }
 
 /// How a run ended, and what is known of it.
@@ -123,11 +172,16 @@ impl Plan<'_> {
         self.agent.launch(&Task {
             prompt: &attempt.prompt,
             workspace: &self.workspace,
-            session: attempt.resumed.as_deref().map_or(Session::New, Session::Resumed),
+            session: match (attempt.resumed.as_deref(), self.session_id.as_deref()) {
+                (Some(session), _) => Session::Resumed(session),
+                (None, Some(id)) if attempt.number == 1 => Session::Minted(id),
+                (None, _) => Session::New,
+            },
             permissions: self.permissions,
             allow: self.allow,
             model: self.model,
-            system_prompt: None,
+            system_prompt: self.system_prompt,
+            extra: self.extra,
             private,
         })
     }
@@ -144,46 +198,94 @@ impl Attempt {
     fn first(prompt: &str) -> Self {
         Self { number: 1, prompt: prompt.to_owned(), resumed: None }
     }
+
+    /// The next one of a run that is gone on with, and why it is as it is.
+    fn after(past: &Past, original: &str, prompt: Option<&str>) -> (Self, String) {
+        let number = past.attempts.saturating_add(1);
+        match (&past.session, prompt) {
+            (Some(session), prompt) => {
+                let prompt = prompt.unwrap_or(CUT_OFF).to_owned();
+                (Self { number, prompt, resumed: Some(session.clone()) }, "somebody asked for it".to_owned())
+            }
+            (None, prompt) => {
+                let prompt = prompt.map(|prompt| format!("{original}\n\n{prompt}"));
+                let prompt = prompt.unwrap_or_else(|| original.to_owned());
+                let reason = "somebody asked for it; it begins anew, since the agent never told of a session";
+                (Self { number, prompt, resumed: None }, reason.to_owned())
+            }
+        }
+    }
 }
 
-/// Runs a task to its outcome. `cancel` is told once for each time that somebody asks to stop: the first asks the agent,
-/// the second kills. Dropping the future ends the agent, but leaves the run without an outcome.
+/// Runs a task to its outcome. Dropping the future ends the agent, but leaves the run without an outcome.
 pub async fn run(
     plan: &Plan<'_>,
     facts: &Facts,
+    beginning: Beginning,
     journal: Journal,
-    cancel: mpsc::Receiver<CancelledBy>,
+    requests: mpsc::Receiver<Request>,
     observe: &mut Observer<'_>,
 ) -> Result<Report, RunError> {
+    let (past, prompt, age) = match beginning {
+        Beginning::New => (None, None, Duration::ZERO),
+        Beginning::GoneOn { past, prompt, age } => (Some(past), prompt, age),
+    };
+    let (spent, turns) = past.as_ref().map_or((None, 0), |past| (past.spent, past.turns));
     let mut run = Run {
         plan,
-        desk: Desk::new(journal, observe),
+        desk: Desk::new(journal, observe, age),
         dog: Watchdog::new(plan.policy.limits),
-        ledger: Ledger::new(plan.budget),
+        ledger: Ledger::going_on(plan.budget, spent, turns),
         completion: Completion::new(plan.policy),
-        cancel: Cancel { asked: cancel, by: None },
-        session: None,
+        requests: Requests { asked: requests, stop: None },
+        session: past.as_ref().and_then(|past| past.session.clone()),
+        resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
         survivors: 0,
     };
-    let (outcome, evidence) = run.rounds(&facts.run).await?;
+    let attempt = match &past {
+        None => Attempt::first(plan.prompt),
+        Some(past) => {
+            let (attempt, reason) = Attempt::after(past, plan.prompt, prompt.as_deref());
+            let (attempt_number, by) = (attempt.number, ResumedBy::Person);
+            run.desk.tell(RunEventKind::Resumed { attempt: attempt_number, reason, by })?;
+            attempt
+        }
+    };
+    let (outcome, evidence) = run.rounds(attempt, &facts.run).await?;
     run.tell_budget(&outcome)?;
     let report = run.report(facts, outcome, evidence);
     run.desk.close(&report)?;
     Ok(report)
 }
 
-/// Whether somebody wants the run to stop.
-struct Cancel {
-    asked: mpsc::Receiver<CancelledBy>,
-    by: Option<CancelledBy>,
+/// What is asked, and whether somebody wants the run to stop.
+struct Requests {
+    asked: mpsc::Receiver<Request>,
+    stop: Option<CancelledBy>,
 }
 
-impl Cancel {
-    /// Waits for the next request. Never ends if nobody can ask any more. Cancel safe.
-    async fn next(&mut self) -> CancelledBy {
+impl Requests {
+    /// Waits for the next one. Never ends if nobody can ask any more. Cancel safe.
+    async fn next(&mut self) -> Request {
         match self.asked.recv().await {
-            Some(by) => *self.by.insert(by),
+            Some(request) => {
+                if let Request::Stop(by) = &request {
+                    self.stop = Some(*by);
+                }
+                request
+            }
             None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for somebody to ask to stop. There is no agent that could be told anything. Cancel safe.
+    async fn stop(&mut self) {
+        loop {
+            match self.next().await {
+                Request::Stop(_) => return,
+                // Whoever asked may be gone.
+                Request::Say { told, .. } => drop(told.send(Err(Unsaid::Ending))),
+            }
         }
     }
 }
@@ -195,14 +297,19 @@ struct Run<'a> {
     dog: Watchdog,
     ledger: Ledger,
     completion: Completion,
-    cancel: Cancel,
+    requests: Requests,
     session: Option<String>,
+    /// Before this process of Ostler, and by it when it began.
+    resumes: u32,
     survivors: u32,
 }
 
 impl<'a> Run<'a> {
-    async fn rounds(&mut self, id: &str) -> Result<(RunOutcome, Vec<Evidence>), RunError> {
-        let mut attempt = Attempt::first(self.plan.prompt);
+    async fn rounds(
+        &mut self,
+        mut attempt: Attempt,
+        id: &str,
+    ) -> Result<(RunOutcome, Vec<Evidence>), RunError> {
         loop {
             let rounded = match self.start(&attempt, id).await? {
                 Ok(round) => round.play().await?,
@@ -223,11 +330,11 @@ impl<'a> Run<'a> {
                     (prompt, "the quota is there again".to_owned())
                 }
             };
-            if let Some(by) = self.cancel.by {
+            if let Some(by) = self.requests.stop {
                 return Ok((RunOutcome::Cancelled { by }, Vec::new()));
             }
             attempt = Attempt { number: attempt.number + 1, prompt, resumed: self.session.clone() };
-            self.desk.tell(RunEventKind::Resumed { attempt: attempt.number, reason })?;
+            self.desk.tell(RunEventKind::Resumed { attempt: attempt.number, reason, by: ResumedBy::Run })?;
         }
     }
 
@@ -304,7 +411,7 @@ impl<'a> Run<'a> {
         let _ = self.dog.step(self.desk.now(), Input::Parked);
         tokio::select! {
             biased;
-            _ = self.cancel.next() => {}
+            () = self.requests.stop() => {}
             () = tokio::time::sleep(wait) => {}
         }
         let _ = self.dog.step(self.desk.now(), Input::Unparked);
@@ -331,7 +438,7 @@ impl<'a> Run<'a> {
             outcome,
             session: self.session.clone(),
             turns: self.ledger.turns(),
-            resumes: self.completion.resumes(),
+            resumes: self.resumes.saturating_add(self.completion.resumes()),
             usage: self.ledger.spent(),
             evidence,
             survivors: self.survivors,

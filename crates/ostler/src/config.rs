@@ -8,6 +8,7 @@ mod file;
 mod layers;
 mod sections;
 mod trust;
+mod values;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -19,8 +20,9 @@ use ostler_agent::agent::Agent;
 use ostler_agent::agents::AGENTS;
 use ostler_agent::document::Mistake;
 
-pub(crate) use sections::{ColorWhen, Config};
+pub(crate) use sections::{ColorWhen, Config, Run as RunSection};
 pub(crate) use trust::{Trust, TrustError, folder};
+pub(crate) use values::Span;
 
 use crate::surroundings::Surroundings;
 use layers::Layer;

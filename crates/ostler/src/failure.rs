@@ -86,7 +86,8 @@ impl Failure {
         match self {
             Self::Config(_) | Self::Log(_) | Self::UnknownAgent(_) => USAGE,
             Self::RunUsage(error) if error.is_usage() => USAGE,
-            Self::Journal(JournalError::Unknown { .. }) | Self::Run(RunError::Refused(_)) => USAGE,
+            Self::Journal(JournalError::Unknown { .. } | JournalError::Busy { .. })
+            | Self::Run(RunError::Refused(_)) => USAGE,
             Self::Install(InstallError::NotAVersion { .. } | InstallError::NoSuchVersion { .. }) => USAGE,
             Self::Trust(TrustError::NoFolder { .. } | TrustError::Mistake(_)) => USAGE,
             Self::Rehearse(error) if error.is_usage() => USAGE,

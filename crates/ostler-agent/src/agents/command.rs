@@ -79,7 +79,9 @@ impl Agent for Command {
         if task.system_prompt.is_some() {
             return Err(refusal("how it takes a system prompt is not known", "put it into the prompt"));
         }
-        Ok(Launch::new(self.args.clone(), Stdin::Text(task.prompt.to_owned())))
+        task.refuse_minted("command")?;
+        let args = [&self.args, task.extra].concat();
+        Ok(Launch::new(args, Stdin::Text(task.prompt.to_owned())))
     }
     fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
         Box::new(Said::default())

@@ -19,6 +19,7 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         allow: &[],
         model: None,
         system_prompt: None,
+        extra: &[],
         private: Path::new("/run/7"),
     }
 }
@@ -53,8 +54,13 @@ fn shown(launch: &Launch) -> String {
 fn each_agent_is_started_in_its_own_way() {
     let rules = ["Bash(cargo test *)".to_owned(), "WebFetch".to_owned()];
     let keys = ["bash:cargo test *".to_owned(), "webfetch".to_owned()];
+    let extra = ["--extra".to_owned(), "as it is".to_owned()];
     let mut text = String::new();
     for agent in [&Claude as &dyn Agent, &Codex, &OpenCode] {
+        let session = match agent.name() {
+            "claude-headless" => Session::Minted(THREAD),
+            _ => Session::New,
+        };
         let full = Task {
             allow: match agent.name() {
                 "claude-headless" => &rules,
@@ -63,7 +69,8 @@ fn each_agent_is_started_in_its_own_way() {
             },
             model: Some("house/fast"),
             system_prompt: Some("Call \"done\"\nwhen done."),
-            ..task(Permissions::Edits, Session::Minted(THREAD))
+            extra: &extra,
+            ..task(Permissions::Edits, session)
         };
         let tasks = [
             ("deny", task(Permissions::Deny, Session::New)),
@@ -89,7 +96,7 @@ fn what_an_agent_cannot_express_is_refused() {
     let plain = task(Permissions::Edits, Session::New);
     let all = task(Permissions::All, Session::New);
     let long = "x".repeat(200_000);
-    let table: [(&dyn Agent, Task<'_>); 11] = [
+    let table: [(&dyn Agent, Task<'_>); 14] = [
         (&Claude, Task { allow: &rule, ..task(Permissions::Deny, Session::New) }),
         (&OpenCode, Task { allow: &rule, ..task(Permissions::Deny, Session::New) }),
         (&OpenCode, Task { model: Some("fast"), ..plain }),
@@ -101,6 +108,9 @@ fn what_an_agent_cannot_express_is_refused() {
         (&command, task(Permissions::All, Session::Resumed("x"))),
         (&command, Task { model: Some("fast"), ..all }),
         (&command, Task { system_prompt: Some("x"), ..all }),
+        (&command, task(Permissions::All, Session::Minted(THREAD))),
+        (&Codex, task(Permissions::Edits, Session::Minted(THREAD))),
+        (&OpenCode, task(Permissions::Edits, Session::Minted(THREAD))),
     ];
     let refused: Vec<String> = table
         .iter()

@@ -8,7 +8,7 @@ use ostler_agent::run_event::RunEvent;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
-use super::{Facts, JournalError};
+use super::{Facts, JournalError, Past};
 
 /// How a run stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +55,11 @@ impl Kept {
         let file = File::open(&path).map_err(|source| JournalError::Read { path, source })?;
         let lines = BufReader::new(file).split(b'\n');
         Ok(lines.map_while(Result::ok).filter_map(|line| RunEvent::read(&line)))
+    }
+
+    /// What it had come to when it ended or was left.
+    pub fn past(&self) -> Result<Past, JournalError> {
+        Past::read(self)
     }
 
     /// Where the raw bytes of a stream are.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ostler_agent::event::FailureClass;
 use ostler_agent::outcome::{CancelledBy, Limit, RunOutcome};
-use ostler_agent::watchdog::Limits;
+use ostler_agent::watchdog::{Limits, Repeats};
 use serde_json::{Value, json};
 
 use super::Report;
@@ -114,6 +114,7 @@ pub fn limits_json(limits: &Limits) -> Value {
         "after_exit_ms": milliseconds(limits.after_exit),
         "ceiling_ms": milliseconds(limits.ceiling),
         "max_wait_ms": milliseconds(limits.max_wait),
+        "loop": limits.repeats.stop,
     })
 }
 
@@ -121,6 +122,8 @@ pub fn limits_json(limits: &Limits) -> Value {
 pub fn limits_from(kept: &Value) -> Limits {
     let defaults = Limits::default();
     let of = |name: &str, default| kept[name].as_u64().map_or(default, Duration::from_millis);
+    let stop = kept["loop"].as_u64().and_then(|count| u32::try_from(count).ok());
+    let stop = stop.unwrap_or(defaults.repeats.stop);
     Limits {
         start: of("start_ms", defaults.start),
         silence: of("silence_ms", defaults.silence),
@@ -129,7 +132,7 @@ pub fn limits_from(kept: &Value) -> Limits {
         after_exit: of("after_exit_ms", defaults.after_exit),
         ceiling: of("ceiling_ms", defaults.ceiling),
         max_wait: of("max_wait_ms", defaults.max_wait),
-        ..defaults
+        repeats: Repeats { stop, warn: defaults.repeats.warn.min(stop), ..defaults.repeats },
     }
 }
 

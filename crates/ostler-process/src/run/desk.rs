@@ -12,22 +12,24 @@ use crate::journal::{Journal, JournalError, Stream};
 pub(super) struct Desk<'a> {
     journal: Journal,
     observe: &'a mut Observer<'a>,
-    began: Instant,
+    opened: Instant,
+    age: Duration,
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new<'o: 'a>(journal: Journal, observe: &'a mut Observer<'o>) -> Self {
-        Self { journal, observe, began: Instant::now() }
+    /// For a run that began `age` ago.
+    pub(super) fn new<'o: 'a>(journal: Journal, observe: &'a mut Observer<'o>, age: Duration) -> Self {
+        Self { journal, observe, opened: Instant::now(), age }
     }
 
     /// Since the run began.
     pub(super) fn now(&self) -> Duration {
-        self.began.elapsed()
+        self.age.saturating_add(self.opened.elapsed())
     }
 
     /// That time, as a timer wants it. A time beyond all timers is never.
     pub(super) fn instant(&self, at: Duration) -> Option<Instant> {
-        self.began.checked_add(at)
+        self.opened.checked_add(at.saturating_sub(self.age))
     }
 
     pub(super) fn folder(&self) -> &Path {

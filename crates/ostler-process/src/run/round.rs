@@ -13,14 +13,14 @@ use ostler_agent::framer::Framer;
 use ostler_agent::outcome::{CancelledBy, Rule};
 use ostler_agent::run_event::RunEventKind;
 use ostler_agent::stopping::{self, Ladder, Patience, Rung, Signal, StopReason};
-use ostler_agent::watchdog::{self, Input};
+use ostler_agent::watchdog::{self, Input, State};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
-use super::Run;
 use super::wording::{reason_word, worded};
 use super::writer::Writer;
+use super::{Request, Run, Unsaid};
 use crate::contain::{self, Contained, StopSignal, TreeSample};
 use crate::journal::{JournalError, Stream};
 
@@ -46,7 +46,7 @@ pub(super) struct Rounded {
 
 /// What arrived.
 enum Arrived {
-    Cancel(CancelledBy),
+    Asked(Request),
     Bytes(Stream, usize),
     Exited,
     Time,
@@ -131,7 +131,7 @@ impl<'r, 'a> Round<'r, 'a> {
             let wake = self.wake();
             let arrived = tokio::select! {
                 biased;
-                by = self.run.cancel.next() => Arrived::Cancel(by),
+                request = self.run.requests.next() => Arrived::Asked(request),
                 count = read(&mut self.stdout, &mut out) => Arrived::Bytes(Stream::Stdout, count),
                 count = read(&mut self.stderr, &mut err) => Arrived::Bytes(Stream::Stderr, count),
                 _ = self.child.leader_exit(), if self.life == Life::Running => Arrived::Exited,
@@ -140,7 +140,9 @@ impl<'r, 'a> Round<'r, 'a> {
             match arrived {
                 Arrived::Bytes(Stream::Stdout, count) => self.said(&out[..count]).await?,
                 Arrived::Bytes(Stream::Stderr, count) => self.muttered(&err[..count])?,
-                Arrived::Cancel(by) => self.cancel(by).await?,
+                Arrived::Asked(Request::Stop(by)) => self.cancel(by).await?,
+                // Whoever asked may be gone.
+                Arrived::Asked(Request::Say { text, told }) => drop(told.send(self.prompt(text).await?)),
                 Arrived::Exited => self.exited().await?,
                 Arrived::Time => self.watch(Input::Tick).await?,
             }
@@ -178,6 +180,21 @@ impl<'r, 'a> Round<'r, 'a> {
         self.life = Life::Exited;
         self.watch(Input::Exited).await?;
         self.climb(stopping::Input::Exited).await
+    }
+
+    /// A further prompt, for an agent that takes one while it works.
+    async fn prompt(&mut self, text: String) -> Result<Result<(), Unsaid>, JournalError> {
+        let Some(line) = self.run.plan.agent.speak(&Order::Prompt(text)) else {
+            return Ok(Err(Unsaid::Deaf));
+        };
+        let is_ending = self.run.dog.state() == State::Ending
+            || self.ladder.reason().is_some()
+            || self.life != Life::Running;
+        if is_ending || self.writer.say(&line).is_err() {
+            return Ok(Err(Unsaid::Ending));
+        }
+        self.watch(Input::Prompted).await?;
+        Ok(Ok(()))
     }
 
     /// Says something to an agent that listens. What it does not take is told, never waited for.

@@ -1,23 +1,27 @@
 //! `ostler run`: one supervised task, to its outcome.
 
 mod args;
+mod choice;
 mod prepare;
 mod rehearsal;
 mod show;
+mod terms;
 
 use std::convert::Infallible;
 use std::process::ExitCode;
 
 use ostler_agent::outcome::CancelledBy;
 use ostler_agent::run_event::{RunEvent, RunEventKind};
-use ostler_process::run::{self, Report};
+use ostler_process::run::{self, Report, Request};
 use tokio::sync::mpsc;
 
-pub(crate) use args::Args;
 use args::Voice;
+pub(crate) use args::{Args, Level};
+use choice::Choice;
 pub(crate) use prepare::RunUsage;
-use prepare::{Prepared, choose, prepare, prompt};
+use prepare::{Prepared, locate, prepare, prompt};
 use show::{Show, summary};
+use terms::Terms;
 
 use crate::display;
 use crate::failure::Failure;
@@ -35,12 +39,16 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     // Caught before anything is started, so that no signal leaves it behind.
     let mut signals = Signals::listen().map_err(Failure::Runtime)?;
     let voice = args.voice();
-    let (chosen, script) = tokio::select! {
+    let settings = here.settings()?;
+    let (choice, play) = Choice::of(&args, prompt, &settings, here)?;
+    let earlier = choice.earlier.as_ref().map(|(kept, _)| &kept.facts);
+    let terms = Terms::of(&args, earlier, &settings.config.run)?;
+    let found = tokio::select! {
         biased;
         by = signals.next() => return Err(by.into()),
-        chosen = choose(&args, prompt, here) => chosen?,
+        found = locate(&choice, &settings, here) => found?,
     };
-    let prepared = prepare(&args, &chosen, script, here).await?;
+    let prepared = prepare(&args, &choice, &found, &terms, play, here).await?;
     let folder = prepared.journal.folder().to_owned();
     let (report, last) = Box::pin(supervised(prepared, voice, signals)).await?;
     let told = match voice {
@@ -61,7 +69,7 @@ async fn supervised(
     voice: Voice,
     signals: Signals,
 ) -> Result<(Report, String), Failure> {
-    let (stop, cancel) = mpsc::channel(STOPS);
+    let (ask, requests) = mpsc::channel(STOPS);
     let (teller, printing) = Teller::start();
     let (mut show, mut last) = (Show::default(), String::new());
     let mut observe = |event: &RunEvent, line: &str| match (voice, &event.kind) {
@@ -74,10 +82,10 @@ async fn supervised(
         }
         (Voice::Quiet, _) => {}
     };
-    let Prepared { plan, facts, journal, rehearsed } = prepared;
+    let Prepared { plan, facts, beginning, journal, rehearsed } = prepared;
     let ended = tokio::select! {
-        ended = run::run(&plan, &facts, journal, cancel, &mut observe) => ended,
-        never = forward(signals, stop) => match never {},
+        ended = run::run(&plan, &facts, beginning, journal, requests, &mut observe) => ended,
+        never = forward(signals, ask) => match never {},
     };
     if let Some(rehearsed) = rehearsed {
         rehearsed.end().await;
@@ -88,11 +96,11 @@ async fn supervised(
 }
 
 /// Hands every signal on, for as long as the run lasts.
-async fn forward(mut signals: Signals, stop: mpsc::Sender<CancelledBy>) -> Infallible {
+async fn forward(mut signals: Signals, ask: mpsc::Sender<Request>) -> Infallible {
     loop {
         let by = signals.next().await;
         // If it is full, the one that kills is on its way.
-        let _ = stop.try_send(by_whom(by));
+        let _ = ask.try_send(Request::Stop(by_whom(by)));
     }
 }
 

@@ -176,6 +176,8 @@ fn needs_trust(key: &[String], value: &Value) -> Option<&'static str> {
     let text = value.as_str().unwrap_or_default();
     match key.as_slice() {
         ["agents", _, "program"] | ["install", "npm"] => Some("choose which programs are started"),
+        ["notify", "command"] => Some("choose which programs are started"),
+        ["run", "permissions"] if text != "deny" => Some("say what agents may do without asking"),
         ["rehearse", "script"] if !is_builtin(text) => {
             Some("choose a script of its own, whose commands an agent would run")
         }

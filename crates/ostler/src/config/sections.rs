@@ -10,6 +10,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::values::{Count, Money, Span, Switch};
+use crate::commands::run::Level;
+
 /// The values that hold when nothing is set.
 pub(super) const DEFAULTS: &str = "[display]\ncolor = \"auto\"\n\n[log]\nfilter = \"off\"\n";
 
@@ -20,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) agents: Agents,
     pub(crate) install: Install,
     pub(crate) rehearse: Rehearse,
+    pub(crate) run: Run,
+    pub(crate) notify: Notify,
     pub(crate) display: Display,
     pub(crate) log: Log,
 }
@@ -59,6 +64,45 @@ pub(crate) struct Rehearse {
     /// The script to play: a built-in name or a file, taken from the folder of this file, or from the project's own.
     /// A project's file may only set a file if the project is trusted.
     pub(crate) script: Option<String>,
+}
+
+/// What holds for every run unless a flag says otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Run {
+    /// What the agent may do without asking. A project's file may only set more than `deny` if the project is trusted.
+    pub(crate) permissions: Option<Level>,
+    /// Stop if nothing is heard of it after its start.
+    pub(crate) start: Option<Span>,
+    /// Stop if nothing is heard while no tool runs.
+    pub(crate) silence: Option<Span>,
+    /// Stop if nothing is heard while a tool runs.
+    pub(crate) open_call: Option<Span>,
+    /// Stop when the same call came so often with the same result.
+    pub(crate) r#loop: Option<Count>,
+    /// Stop after this time, whatever happens.
+    pub(crate) ceiling: Option<Span>,
+    /// Wait no longer than this for a quota or a network.
+    pub(crate) max_wait: Option<Span>,
+    /// How often a session that ended early is resumed.
+    pub(crate) max_resumes: Option<Count>,
+    /// When the usage limit is reached, wait until it is reset.
+    pub(crate) wait_for_quota: Option<Switch>,
+    /// Stop when so many US dollars are spent.
+    pub(crate) max_cost: Option<Money>,
+    /// Stop when so many tokens are used.
+    pub(crate) max_tokens: Option<Count>,
+    /// Stop after so many turns.
+    pub(crate) max_turns: Option<Count>,
+}
+
+/// Whom to tell how a run ended.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Notify {
+    /// A program and its arguments, in words as in a shell, without one: it is started when a run ends, with the
+    /// outcome as JSON on its standard input. A project's file may only set it if the project is trusted.
+    pub(crate) command: Option<String>,
 }
 
 /// What people see.

@@ -110,6 +110,7 @@ impl Stage {
             allow: &[],
             model: None,
             system_prompt: None,
+            extra: &[],
             private: &private,
         };
         let launch = self.player.launch(&task);

@@ -66,7 +66,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_written() {
         (&["run", "-a", "no-such-agent", "x"], "no agent is called"),
         (&["run", "-a", "command:cat", "x"], "--permissions all"),
         (&["run", "-a", "command:cat", " "], "the prompt is empty"),
-        (&["run", "-a", "command:cat", "--cwd", "nowhere", "x"], "there is no folder"),
+        (&["run", "-a", "command:cat", "--cwd", "nowhere", "x"], "cannot work in"),
         (&["run", "-a", "command:cat", "--silence", "soon", "x"], "--silence"),
     ];
     for (args, want) in table {

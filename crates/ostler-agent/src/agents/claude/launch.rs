@@ -27,6 +27,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         Session::Minted(session) => args.extend(words(["--session-id", session])),
         Session::Resumed(session) => args.extend(words(["--resume", session])),
     }
+    args.extend_from_slice(task.extra);
     let lines = vec![control::initialize(task.system_prompt), control::prompt(task.prompt)];
     let mut launch = Launch::new(args, Stdin::Spoken(lines));
     launch.env = pairs([("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1".to_owned())]);

@@ -26,6 +26,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
             "leave out --allow, or use --permissions all",
         ));
     }
+    task.refuse_minted("codex")?;
     let mut args = words(["exec"]);
     if matches!(task.session, Session::Resumed(_)) {
         args.push("resume".to_owned());
@@ -40,6 +41,8 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     if let Some(prompt) = task.system_prompt {
         args.extend(["-c".to_owned(), instructions(prompt)?]);
     }
+    // Before the session and the prompt, which are told by their places.
+    args.extend_from_slice(task.extra);
     match task.session {
         Session::Resumed(session) if is_uuid(session) => args.push(session.to_owned()),
         Session::Resumed(session) => {

@@ -24,6 +24,7 @@ const ACTS: [&str; 9] = [
 ];
 
 pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
+    task.refuse_minted("opencode")?;
     // Without a title it asks the model for one.
     let mut args = words(["run", "--format", "json", "--title", "ostler"]);
     if let Some(model) = task.model {
@@ -38,6 +39,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     if let Session::Resumed(session) = task.session {
         args.extend(words(["--session", session]));
     }
+    args.extend_from_slice(task.extra);
     let mut launch = Launch::new(args, Stdin::Text(task.prompt.to_owned()));
     let mut permission = permissions(task.permissions);
     match rules("opencode", task)? {

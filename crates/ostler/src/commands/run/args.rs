@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ostler_agent::agent::Permissions;
+use ostler_agent::agent::{Engine, Permissions};
 
 /// Arguments of `ostler run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ostler run -a codex \"make the tests pass\"
   ostler run --rehearse=tools --permissions all \"try it out\"
+  ostler run --resume last                 go on with what was cut off
   git diff | ostler run --json - > events.ndjson
 
 Everything the agent writes is kept: `ostler runs` lists runs, `ostler runs why`
@@ -19,7 +20,7 @@ the second kills it. Exit codes: 0 completed, 10 agent failed, 11 incomplete,
 15 blocked, 16 quota, 130 Ctrl-C.")]
 pub(crate) struct Args {
     /// What to do; `-` reads it from standard input.
-    #[arg(value_name = "PROMPT", required_unless_present = "prompt_file")]
+    #[arg(value_name = "PROMPT", required_unless_present_any = ["prompt_file", "resume"])]
     pub(super) prompt: Option<String>,
 
     /// Read what to do from a file.
@@ -28,20 +29,33 @@ pub(crate) struct Args {
 
     /// The agent, and after a slash its model; or `command:` and any program [default: the
     /// configuration's, else the first that is installed].
-    #[arg(short, long, value_name = "NAME[/MODEL]")]
+    #[arg(short, long, value_name = "NAME[/MODEL]", conflicts_with = "resume")]
     pub(super) agent: Option<String>,
 
+    /// How to drive it, where there are two ways.
+    #[arg(long, value_name = "ENGINE", conflicts_with = "resume")]
+    pub(super) engine: Option<EngineName>,
+
     /// Where to work [default: here].
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub(super) cwd: Option<PathBuf>,
 
+    /// Go on with a run, in the agent's own session: an id, the beginning of one, or `last`. What is
+    /// not set again is as it was; without a prompt the agent is told to go on.
+    #[arg(long, value_name = "RUN")]
+    pub(super) resume: Option<String>,
+
+    /// The id that the agent's session is to have, if the agent takes one.
+    #[arg(long, value_name = "UUID", conflicts_with = "resume")]
+    pub(super) session_id: Option<uuid::Uuid>,
+
     /// A scripted model instead of the provider: a built-in name or a file.
-    #[arg(long, value_name = "SCRIPT", num_args = 0..=1, require_equals = true, default_missing_value = "todo")]
+    #[arg(long, value_name = "SCRIPT", num_args = 0..=1, require_equals = true, default_missing_value = "todo", conflicts_with = "resume")]
     pub(super) rehearse: Option<String>,
 
-    /// What the agent may do without asking.
-    #[arg(long, value_name = "LEVEL", default_value = "edits")]
-    pub(super) permissions: Level,
+    /// What the agent may do without asking [default: edits].
+    #[arg(long, value_name = "LEVEL")]
+    pub(super) permissions: Option<Level>,
 
     /// Also allow this, in the agent's own syntax; may be repeated.
     #[arg(long, value_name = "RULE")]
@@ -59,13 +73,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(super) open_call: Option<Duration>,
 
+    /// Stop when the same call came so often with the same result [default: 20].
+    #[arg(long = "loop", value_name = "N")]
+    pub(super) repeats: Option<u32>,
+
     /// Stop after this time, whatever happens [default: 1h].
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(super) ceiling: Option<Duration>,
 
-    /// How often a session that ended early is resumed.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub(super) max_resumes: u32,
+    /// When the usage limit is reached, wait until it is reset.
+    #[arg(long)]
+    pub(super) wait_for_quota: bool,
+
+    /// Wait no longer than this for a quota or a network [default: 12h].
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(super) max_wait: Option<Duration>,
+
+    /// How often a session that ended early is resumed [default: 3].
+    #[arg(long, value_name = "N")]
+    pub(super) max_resumes: Option<u32>,
 
     /// Stop when so much is spent, as soon as the agent tells.
     #[arg(long, value_name = "USD")]
@@ -78,6 +104,14 @@ pub(crate) struct Args {
     /// Stop after so many turns.
     #[arg(long, value_name = "N")]
     pub(super) max_turns: Option<u32>,
+
+    /// Add what is in this file to the agent's own system prompt.
+    #[arg(long, value_name = "FILE")]
+    pub(super) system_prompt_file: Option<PathBuf>,
+
+    /// Hand an argument on to the agent as it is; may be repeated.
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub(super) agent_arg: Vec<String>,
 
     /// Set a variable for the agent; may be repeated.
     #[arg(long, value_name = "K=V", value_parser = variable)]
@@ -94,8 +128,9 @@ pub(crate) struct Args {
 
 /// What an agent may do without asking: `deny` reads only, `edits` changes files in the workspace.
 // The variants have no comments of their own: clap would print a paragraph on each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Level {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Level {
     Deny,
     Edits,
     All,
@@ -110,11 +145,32 @@ impl Level {
         }
     }
 
+    /// By its name, as it is kept with a run.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Self::Deny, Self::Edits, Self::All].into_iter().find(|level| level.name() == name)
+    }
+
     pub(super) fn permissions(self) -> Permissions {
         match self {
             Self::Deny => Permissions::Deny,
             Self::Edits => Permissions::Edits,
             Self::All => Permissions::All,
+        }
+    }
+}
+
+/// How an agent is driven: records over pipes, or its own terminal program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum EngineName {
+    Stream,
+    Terminal,
+}
+
+impl EngineName {
+    pub(super) fn engine(self) -> Engine {
+        match self {
+            Self::Stream => Engine::Stream,
+            Self::Terminal => Engine::Terminal,
         }
     }
 }

@@ -55,7 +55,7 @@ impl Show {
             RunEventKind::Stopping { rung, reason } => {
                 Some(format!("stopping ({}): {rung}\n", plain(reason)))
             }
-            RunEventKind::Resumed { attempt, reason } => {
+            RunEventKind::Resumed { attempt, reason, .. } => {
                 Some(format!("resuming, attempt {attempt}: {}\n", plain(reason)))
             }
             RunEventKind::Spawned { .. }

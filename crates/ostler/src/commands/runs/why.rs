@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use ostler_agent::run_event::{Channel, RunEventKind};
+use ostler_agent::run_event::{Channel, ResumedBy, RunEventKind};
 use ostler_agent::watchdog::{EventKind, Input, Verdict, Watchdog};
 use ostler_process::journal::{JournalError, Kept, State};
 use ostler_process::run::limits_from;
@@ -23,6 +23,10 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     let (mut at, mut stopped) = (Duration::ZERO, None);
     for event in kept.events()? {
         at = Duration::from_millis(event.ms);
+        // A person gave it new limits on time.
+        if let RunEventKind::Resumed { by: ResumedBy::Person, .. } = event.kind {
+            dog = Watchdog::new(limits_from(&kept.facts.limits));
+        }
         for input in inputs(&event.kind) {
             // What it would do was done, or not, when it happened.
             let _ = dog.step(at, input);

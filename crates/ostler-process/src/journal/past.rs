@@ -1,0 +1,51 @@
+//! What a run that is gone on with had come to, from its events.
+
+use ostler_agent::budget::{Budget, Ledger};
+use ostler_agent::event::{AgentEvent, Usage};
+use ostler_agent::run_event::RunEventKind;
+
+use super::{JournalError, Kept};
+
+/// What a run had come to when it ended or was left.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Past {
+    /// The number of its last event.
+    pub seq: u64,
+    /// The time of its last event.
+    pub ms: u64,
+    /// How many processes of the agent it had.
+    pub attempts: u32,
+    /// The agent's id of the session, if it ever told one.
+    pub session: Option<String>,
+    /// What was used, as far as the agent told it.
+    pub spent: Option<Usage>,
+    /// How many turns ended.
+    pub turns: u32,
+    /// How often the session was resumed.
+    pub resumes: u32,
+}
+
+impl Past {
+    /// Reads the events one by one: they may be many.
+    pub(super) fn read(kept: &Kept) -> Result<Self, JournalError> {
+        let mut past = Self::default();
+        let mut ledger = Ledger::new(Budget::default());
+        for event in kept.events()? {
+            (past.seq, past.ms) = (event.seq, event.ms);
+            match event.kind {
+                RunEventKind::Spawned { attempt, .. } => past.attempts = past.attempts.max(attempt),
+                RunEventKind::Resumed { .. } => past.resumes = past.resumes.saturating_add(1),
+                RunEventKind::Agent(event) => {
+                    // Nothing is limited here.
+                    let _ = ledger.enter(&event);
+                    if let AgentEvent::Started { session, .. } = event {
+                        past.session = Some(session);
+                    }
+                }
+                _ => {}
+            }
+        }
+        (past.spent, past.turns) = (ledger.spent(), ledger.turns());
+        Ok(past)
+    }
+}

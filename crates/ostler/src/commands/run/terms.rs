@@ -1,0 +1,159 @@
+//! Under which terms a run happens: what a flag says, else what held for it before, else what is configured.
+
+use std::fs;
+use std::time::Duration;
+
+use ostler_agent::budget::Budget;
+use ostler_agent::completion::{OnQuota, Policy};
+use ostler_agent::watchdog::{Limits, Repeats};
+use ostler_process::journal::{Facts, Given};
+use ostler_process::run::limits_from;
+
+use super::args::{Args, Level};
+use super::prepare::RunUsage;
+use crate::config::{RunSection, Span};
+
+const MAX_RESUMES: u32 = 3;
+
+/// The terms of a run.
+pub(super) struct Terms {
+    pub(super) permissions: Level,
+    pub(super) allow: Vec<String>,
+    pub(super) system_prompt: Option<String>,
+    pub(super) agent_args: Vec<String>,
+    pub(super) policy: Policy,
+    pub(super) budget: Budget,
+}
+
+impl Terms {
+    /// For a new run, or for one that is gone on with.
+    pub(super) fn of(args: &Args, earlier: Option<&Facts>, set: &RunSection) -> Result<Self, RunUsage> {
+        let given = earlier.map(|facts| facts.given.clone());
+        // Once a run has begun, what is configured later does not change it.
+        let (set, given) = match given {
+            Some(given) => (&RunSection::default(), given),
+            None => (set, Given::default()),
+        };
+        let system_prompt = match &args.system_prompt_file {
+            Some(file) => Some(
+                fs::read_to_string(file)
+                    .map_err(|source| RunUsage::Prompt { from: file.display().to_string(), source })?,
+            ),
+            None => given.system_prompt,
+        };
+        let permissions = earlier.and_then(|facts| Level::named(&facts.permissions)).or(set.permissions);
+        let max_resumes = set.max_resumes.map(|count| count.0);
+        let waits = args.wait_for_quota || given.wait_for_quota || set.wait_for_quota.is_some_and(|is| is.0);
+        Ok(Self {
+            permissions: args.permissions.or(permissions).unwrap_or(Level::Edits),
+            allow: if args.allow.is_empty() { given.allow } else { args.allow.clone() },
+            system_prompt,
+            agent_args: if args.agent_arg.is_empty() { given.agent_args } else { args.agent_arg.clone() },
+            policy: Policy {
+                max_resumes: args.max_resumes.or(given.max_resumes).or(max_resumes).unwrap_or(MAX_RESUMES),
+                quota: if waits { OnQuota::Wait } else { OnQuota::Report },
+                limits: limits(args, earlier, set),
+            },
+            budget: Budget {
+                max_cost: args.max_cost.or(given.max_cost).or(set.max_cost.map(|money| money.0)),
+                max_tokens: args
+                    .max_tokens
+                    .or(given.max_tokens)
+                    .or(set.max_tokens.map(|count| count.0.into())),
+                max_turns: args.max_turns.or(given.max_turns).or(set.max_turns.map(|count| count.0)),
+            },
+        })
+    }
+
+    /// What of it is kept with the run.
+    pub(super) fn given(&self, model: Option<&str>) -> Given {
+        Given {
+            model: model.map(str::to_owned),
+            allow: self.allow.clone(),
+            system_prompt: self.system_prompt.clone(),
+            agent_args: self.agent_args.clone(),
+            max_resumes: Some(self.policy.max_resumes),
+            wait_for_quota: self.policy.quota == OnQuota::Wait,
+            max_cost: self.budget.max_cost,
+            max_tokens: self.budget.max_tokens,
+            max_turns: self.budget.max_turns,
+        }
+    }
+}
+
+fn limits(args: &Args, earlier: Option<&Facts>, set: &RunSection) -> Limits {
+    let before = earlier.map_or_else(Limits::default, |facts| limits_from(&facts.limits));
+    let of = |flag: Option<Duration>, set: Option<Span>, before: Duration| {
+        flag.or(set.map(|span| span.0)).unwrap_or(before)
+    };
+    let stop = args.repeats.or(set.r#loop.map(|count| count.0)).unwrap_or(before.repeats.stop);
+    Limits {
+        start: of(args.start, set.start, before.start),
+        silence: of(args.silence, set.silence, before.silence),
+        open_call: of(args.open_call, set.open_call, before.open_call),
+        repeats: Repeats { stop, warn: before.repeats.warn.min(stop), ..before.repeats },
+        ceiling: of(args.ceiling, set.ceiling, before.ceiling),
+        max_wait: of(args.max_wait, set.max_wait, before.max_wait),
+        ..before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(words: &[&str]) -> Args {
+        Line::try_parse_from([&["run"], words].concat()).unwrap().args
+    }
+
+    fn facts() -> Facts {
+        serde_json::from_value(json!({
+            "v": 1, "run": "r", "agent": "codex", "engine": "stream", "program": "/p", "agent_version": null,
+            "cwd": "/w", "began_at": 0, "prompt": "x", "rehearse": null, "permissions": "deny",
+            "limits": {"silence_ms": 5_000, "loop": 7},
+            "given": {"max_turns": 2, "wait_for_quota": true, "agent_args": ["--old"]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_flag_outranks_what_was_before_and_that_what_is_configured() {
+        let set: Config = toml::from_str("[run]\nsilence = \"9s\"\nceiling = \"9s\"\nloop = 3").unwrap();
+        let of = |words: &[&str], earlier: Option<&Facts>| {
+            let terms = Terms::of(&args(words), earlier, &set.run).unwrap();
+            let limits = terms.policy.limits;
+            (limits.silence.as_secs(), limits.ceiling.as_secs(), limits.repeats.stop, terms.budget.max_turns)
+        };
+        let (hour, facts) = (3_600, facts());
+        assert_eq!(of(&["x"], None), (9, 9, 3, None));
+        assert_eq!(of(&["--silence", "1s", "--loop", "4", "x"], None), (1, 9, 4, None));
+        assert_eq!(of(&["--resume", "r"], Some(&facts)), (5, hour, 7, Some(2)));
+        assert_eq!(of(&["--resume", "r", "--max-turns", "8"], Some(&facts)), (5, hour, 7, Some(8)));
+    }
+
+    #[test]
+    fn what_a_run_was_given_it_is_given_again() {
+        let facts = facts();
+        let terms = Terms::of(&args(&["--resume", "r"]), Some(&facts), &RunSection::default()).unwrap();
+        assert_eq!(
+            (terms.permissions, terms.agent_args.as_slice()),
+            (Level::Deny, &["--old".to_owned()][..])
+        );
+        assert_eq!(terms.policy.quota, OnQuota::Wait);
+        let again = Given { max_resumes: Some(MAX_RESUMES), ..facts.given.clone() };
+        assert_eq!(terms.given(None), again);
+        let widened = args(&["--resume", "r", "--permissions", "all", "--agent-arg", "--new"]);
+        let terms = Terms::of(&widened, Some(&facts), &RunSection::default()).unwrap();
+        assert_eq!((terms.permissions, terms.agent_args.as_slice()), (Level::All, &["--new".to_owned()][..]));
+    }
+}

@@ -1,0 +1,137 @@
+//! Values that can be written in two ways: as TOML has them, and as text, since a variable is always text.
+
+use std::fmt;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// A time: `"90s"`, `"6m"`, `"1h 30m"`.
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct Span(#[schemars(with = "String")] pub(crate) Duration);
+
+/// A whole number.
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct Count(pub(crate) u32);
+
+/// US dollars.
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct Money(pub(crate) f64);
+
+/// Yes or no.
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct Switch(pub(crate) bool);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Either { expected: "a time such as \"5m\"", read: span })
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Either {
+            expected: "a whole number",
+            read: |text: &str| text.parse().ok().map(Self),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Money {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let read =
+            |text: &str| text.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0).map(Self);
+        from.deserialize_any(Either { expected: "a number of US dollars", read })
+    }
+}
+
+impl<'de> Deserialize<'de> for Switch {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Either {
+            expected: "true or false",
+            read: |text: &str| text.parse().ok().map(Self),
+        })
+    }
+}
+
+/// A number of anything is no time: whether seconds or minutes are meant is not said.
+fn span(text: &str) -> Option<Span> {
+    humantime::parse_duration(text).ok().map(Span)
+}
+
+/// Reads a value from its text, whatever TOML calls it.
+struct Either<F> {
+    expected: &'static str,
+    read: F,
+}
+
+impl<T, F: Fn(&str) -> Option<T>> Either<F> {
+    fn text<E: Error>(&self, text: &str) -> Result<T, E> {
+        (self.read)(text).ok_or_else(|| E::custom(format!("`{text}` is not {}", self.expected)))
+    }
+}
+
+impl<'de, T, F: Fn(&str) -> Option<T>> Visitor<'de> for Either<F> {
+    type Value = T;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.expected)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        self.text(text)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        self.text(&number.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        self.text(&number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+        self.text(&number.to_string())
+    }
+
+    fn visit_bool<E: Error>(self, is: bool) -> Result<T, E> {
+        self.text(&is.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Read<T> {
+        x: T,
+    }
+
+    fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, String> {
+        let read: Result<Read<T>, _> = toml::from_str(text);
+        read.map(|read| read.x).map_err(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn values_are_read_from_toml_and_from_text() {
+        assert_eq!(read("x = \"6m\""), Ok(Span(Duration::from_secs(360))));
+        assert_eq!((read("x = 3"), read("x = \"3\"")), (Ok(Count(3)), Ok(Count(3))));
+        assert_eq!((read("x = 1"), read("x = \"0.5\"")), (Ok(Money(1.0)), Ok(Money(0.5))));
+        assert_eq!((read("x = true"), read("x = \"false\"")), (Ok(Switch(true)), Ok(Switch(false))));
+    }
+
+    #[test]
+    fn what_is_meant_by_a_wrong_one_is_asked_for() {
+        assert_eq!(read::<Span>("x = 6"), Err("`6` is not a time such as \"5m\"".to_owned()));
+        assert_eq!(read::<Count>("x = -1"), Err("`-1` is not a whole number".to_owned()));
+        assert_eq!(read::<Money>("x = -1.0"), Err("`-1` is not a number of US dollars".to_owned()));
+        assert_eq!(read::<Switch>("x = \"yes\""), Err("`yes` is not true or false".to_owned()));
+        assert!(read::<Count>("x = []").is_err());
+    }
+}
