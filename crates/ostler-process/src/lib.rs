@@ -6,16 +6,20 @@
 //! - [`contain`]: an agent that is started so that nothing it starts outlives its run.
 //! - [`workspace`]: what changes in the folder that an agent works in; [`tail`]: files that an agent goes on writing.
 //! - [`run`]: one supervised task, from its prompt to its outcome.
+//! - [`control`]: the socket on which a live run is asked things; [`notify`]: telling somebody how it ended.
 //! - [`host`]: what this machine offers.
 
 mod capture;
 #[cfg(target_os = "linux")]
 pub mod contain;
+#[cfg(target_os = "linux")]
+pub mod control;
 mod group;
 pub mod host;
 pub mod install;
 pub mod journal;
 pub mod locate;
+pub mod notify;
 pub mod probe;
 #[cfg(target_os = "linux")]
 pub mod run;

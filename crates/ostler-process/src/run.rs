@@ -258,6 +258,30 @@ pub async fn run(
     Ok(report)
 }
 
+/// A run that ended before an agent could be started.
+pub fn unstarted(
+    facts: &Facts,
+    journal: Journal,
+    outcome: RunOutcome,
+    observe: &mut Observer<'_>,
+) -> Result<Report, JournalError> {
+    let desk = Desk::new(journal, observe, Duration::ZERO);
+    let mut report = Report {
+        outcome,
+        session: None,
+        turns: 0,
+        resumes: 0,
+        usage: None,
+        evidence: Vec::new(),
+        survivors: 0,
+        elapsed: desk.now(),
+        json: serde_json::Value::Null,
+    };
+    report.json = account::outcome_json(facts, &report, desk.folder());
+    desk.close(&report)?;
+    Ok(report)
+}
+
 /// What is asked, and whether somebody wants the run to stop.
 struct Requests {
     asked: mpsc::Receiver<Request>,

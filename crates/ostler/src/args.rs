@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{agents, completions, config, doctor, rehearse, run, runs};
+use crate::commands::{agents, completions, config, doctor, rehearse, run, runs, say, stop};
 use crate::config::ColorWhen;
 
 /// Runs coding agents for you: supervised, scriptable, remembered.
@@ -39,6 +39,10 @@ pub(crate) enum Command {
     Run(Box<run::Args>),
     /// Look at runs: what happened, and why.
     Runs(runs::Args),
+    /// Ask a live run to stop.
+    Stop(stop::Args),
+    /// Tell the agent of a live run something.
+    Say(say::Args),
     /// List, install and check agents.
     Agents(agents::Args),
     /// Play a scripted model for real agents: no account, no tokens.
@@ -56,7 +60,12 @@ impl Command {
     pub(crate) fn helps_to_repair(&self) -> bool {
         match self {
             Self::Doctor(_) | Self::Config(_) | Self::Completions(_) => true,
-            Self::Run(_) | Self::Runs(_) | Self::Agents(_) | Self::Rehearse(_) => false,
+            Self::Run(_)
+            | Self::Runs(_)
+            | Self::Stop(_)
+            | Self::Say(_)
+            | Self::Agents(_)
+            | Self::Rehearse(_) => false,
         }
     }
 }

@@ -8,6 +8,8 @@ pub(crate) mod doctor;
 pub(crate) mod rehearse;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod say;
+pub(crate) mod stop;
 
 use std::process::ExitCode;
 
@@ -34,6 +36,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         match cli.command {
             Command::Run(args) => run::run(*args, &here).await,
             Command::Runs(args) => runs::run(args, &here),
+            Command::Stop(args) => stop::run(args, &here).await,
+            Command::Say(args) => say::run(args, &here).await,
             Command::Agents(args) => agents::run(args, &here).await,
             Command::Rehearse(args) => rehearse::run(args, &here).await,
             Command::Doctor(args) => doctor::run(args, &here).await,

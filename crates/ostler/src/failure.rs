@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ostler_process::control::CallError;
 use ostler_process::install::InstallError;
 use ostler_process::journal::JournalError;
 use ostler_process::locate::LocateError;
@@ -26,6 +27,8 @@ pub(crate) const NOT_INSTALLED: u8 = 14;
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    #[error(transparent)]
+    Call(#[from] CallError),
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -64,6 +67,7 @@ impl Failure {
     /// What to try.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
+            Self::Call(error) => error.hint(),
             Self::Config(error) => error.hint(),
             Self::Home(error) => error.hint(),
             Self::Install(error) => error.hint(),
@@ -90,10 +94,12 @@ impl Failure {
             | Self::Run(RunError::Refused(_)) => USAGE,
             Self::Install(InstallError::NotAVersion { .. } | InstallError::NoSuchVersion { .. }) => USAGE,
             Self::Trust(TrustError::NoFolder { .. } | TrustError::Mistake(_)) => USAGE,
+            Self::Call(CallError::NotLive { .. } | CallError::Refused { .. }) => USAGE,
             Self::Rehearse(error) if error.is_usage() => USAGE,
             Self::Locate(_) | Self::Probe(_) => NOT_INSTALLED,
             Self::Interrupted(by) => by.exit_code(),
-            Self::CurrentDir(_)
+            Self::Call(_)
+            | Self::CurrentDir(_)
             | Self::Home(_)
             | Self::Install(_)
             | Self::Journal(_)

@@ -16,6 +16,7 @@ const PRIVATE: u32 = 0o700;
 pub(crate) struct Home {
     root: PathBuf,
     config: PathBuf,
+    is_named: bool,
 }
 
 /// Why there is no home.
@@ -45,12 +46,13 @@ impl Home {
     pub(crate) fn resolve(ostler_home: Option<&OsStr>, cwd: &Path) -> Result<Self, HomeError> {
         if let Some(named) = ostler_home.filter(|named| !named.is_empty()) {
             let root = cwd.join(named);
-            return Ok(Self { config: root.join("config.toml"), root });
+            return Ok(Self { config: root.join("config.toml"), root, is_named: true });
         }
         let folders = Xdg::new().map_err(HomeError::Nowhere)?;
         Ok(Self {
             root: folders.data_dir().join("ostler"),
             config: folders.config_dir().join("ostler").join("config.toml"),
+            is_named: false,
         })
     }
 
@@ -82,6 +84,16 @@ impl Home {
     /// Which version each program was when it was last asked. It may not exist.
     pub(crate) fn versions(&self) -> PathBuf {
         self.root.join("versions.json")
+    }
+
+    /// Where live runs have their sockets: with all else if `OSTLER_HOME` says where that is, so that homes do not meet,
+    /// else where the session keeps such things.
+    pub(crate) fn sockets(&self, runtime: Option<&OsStr>) -> PathBuf {
+        let runtime = runtime.map(Path::new).filter(|runtime| runtime.is_absolute() && runtime.is_dir());
+        match (self.is_named, runtime) {
+            (false, Some(runtime)) => runtime.join("ostler"),
+            (true, _) | (false, None) => self.root.join("sockets"),
+        }
     }
 
     /// Makes sure that the folder exists, readable by its owner only. For commands that are about to write.

@@ -1,5 +1,6 @@
 //! `ostler run`: one supervised task, to its outcome.
 
+mod absent;
 mod args;
 mod choice;
 mod prepare;
@@ -12,6 +13,8 @@ use std::process::ExitCode;
 
 use ostler_agent::outcome::CancelledBy;
 use ostler_agent::run_event::{RunEvent, RunEventKind};
+use ostler_process::control::{About, Door};
+use ostler_process::notify::notify;
 use ostler_process::run::{self, Report, Request};
 use tokio::sync::mpsc;
 
@@ -43,14 +46,19 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let (choice, play) = Choice::of(&args, prompt, &settings, here)?;
     let earlier = choice.earlier.as_ref().map(|(kept, _)| &kept.facts);
     let terms = Terms::of(&args, earlier, &settings.config.run)?;
-    let found = tokio::select! {
+    let located = tokio::select! {
         biased;
         by = signals.next() => return Err(by.into()),
-        found = locate(&choice, &settings, here) => found?,
+        located = locate(&choice, &settings, here) => located,
+    };
+    let found = match located {
+        Ok(found) => found,
+        Err(failure) => return absent::told(failure, &choice, &terms, voice, here),
     };
     let prepared = prepare(&args, &choice, &found, &terms, play, here).await?;
     let folder = prepared.journal.folder().to_owned();
-    let (report, last) = Box::pin(supervised(prepared, voice, signals)).await?;
+    let door = door(&prepared, here);
+    let (report, last) = Box::pin(supervised(prepared, voice, signals, door)).await?;
     let told = match voice {
         Voice::Json => display::bytes(last.as_bytes()),
         Voice::Words | Voice::Quiet => display::text(&summary(&report, &folder)),
@@ -60,6 +68,11 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         Err(failure) if failure.is_closed_pipe() => {}
         told => told?,
     }
+    if let Some(words) = &settings.config.notify.command
+        && let Err(error) = notify(words, &folder.join("outcome.json")).await
+    {
+        display::tell(&format!("warning: {}", display::with_causes(&error)));
+    }
     Ok(ExitCode::from(report.outcome.exit_code()))
 }
 
@@ -68,6 +81,7 @@ async fn supervised(
     prepared: Prepared<'_>,
     voice: Voice,
     signals: Signals,
+    door: Option<Door>,
 ) -> Result<(Report, String), Failure> {
     let (ask, requests) = mpsc::channel(STOPS);
     let (teller, printing) = Teller::start();
@@ -85,7 +99,8 @@ async fn supervised(
     let Prepared { plan, facts, beginning, journal, rehearsed } = prepared;
     let ended = tokio::select! {
         ended = run::run(&plan, &facts, beginning, journal, requests, &mut observe) => ended,
-        never = forward(signals, ask) => match never {},
+        never = forward(signals, ask.clone()) => match never {},
+        never = attend(door, ask) => match never {},
     };
     if let Some(rehearsed) = rehearsed {
         rehearsed.end().await;
@@ -93,6 +108,29 @@ async fn supervised(
     drop(teller);
     printing.finish();
     Ok((ended.map_err(Failure::from)?, last))
+}
+
+/// The socket of the run. A run does without if it cannot be made: nobody can ask it then, that is all.
+fn door(prepared: &Prepared<'_>, here: &Surroundings) -> Option<Door> {
+    let Prepared { facts, journal, .. } = prepared;
+    let about = About { run: facts.run.clone(), agent: facts.agent.clone(), pid: std::process::id() };
+    let folder = here.home.sockets(here.variable("XDG_RUNTIME_DIR"));
+    Door::open(&folder, about, journal.folder())
+        .inspect_err(|error| {
+            let (folder, why) = (folder.display(), display::with_causes(error));
+            display::tell(&format!(
+                "warning: `ostler stop` cannot reach this run: no socket in {folder}: {why}"
+            ));
+        })
+        .ok()
+}
+
+/// Hands on what is asked at the door, for as long as the run lasts.
+async fn attend(door: Option<Door>, ask: mpsc::Sender<Request>) -> Infallible {
+    match &door {
+        Some(door) => door.serve(ask).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Hands every signal on, for as long as the run lasts.

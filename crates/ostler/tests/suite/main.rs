@@ -19,3 +19,5 @@ mod install;
 mod rehearse;
 #[cfg(target_os = "linux")]
 mod run;
+#[cfg(target_os = "linux")]
+mod run_again;

@@ -6,7 +6,6 @@ use ostler_agent::agent::{Agent, Engine};
 use ostler_agent::agents::{AGENTS, Command};
 use ostler_agent::completion::Marker;
 use ostler_process::journal::{JournalError, Kept, State, find};
-use ostler_process::locate::LocateError;
 use ostler_process::run::RunError;
 use ostler_rehearsal::script::{self, BUILTIN, Play};
 
@@ -168,17 +167,13 @@ fn kin(agent: &'static dyn Agent, engine: Engine) -> Option<&'static dyn Agent> 
     AGENTS.iter().copied().find(|other| other.package().slot == slot && other.engine() == engine)
 }
 
-/// The configuration's agent, else the first that is installed and can be run.
+/// The configuration's agent, else the first that is installed and can be run. If none is, the first that could be.
 fn by_default(settings: &Settings, here: &Surroundings) -> Result<&'static str, Failure> {
     if let Some(name) = settings.config.agents.default.as_deref() {
         return Ok(programs::agent(name)?.name());
     }
-    let mut nowhere: Option<LocateError> = None;
-    for agent in AGENTS.iter().filter(|agent| agent.engine() == Engine::Stream) {
-        match programs::find(*agent, settings, here) {
-            Ok(_) => return Ok(agent.name()),
-            Err(error) => nowhere = nowhere.or(Some(error)),
-        }
-    }
-    Err(nowhere.map_or(RunUsage::NoAgent.into(), Failure::from))
+    let mut runnable = AGENTS.iter().copied().filter(|agent| agent.engine() == Engine::Stream);
+    let first = runnable.clone().next().ok_or(RunUsage::NoAgent)?;
+    let installed = runnable.find(|agent| programs::find(*agent, settings, here).is_ok());
+    Ok(installed.unwrap_or(first).name())
 }

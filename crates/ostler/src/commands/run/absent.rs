@@ -1,0 +1,56 @@
+//! A run whose agent is not there, or does not start: an outcome like any other, so that whoever looks in the morning
+//! finds it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ostler_agent::outcome::RunOutcome;
+use ostler_agent::run_event::{RunEvent, RunEventKind};
+use ostler_process::journal::Journal;
+use ostler_process::run::unstarted;
+
+use super::args::Voice;
+use super::choice::Choice;
+use super::prepare::{Found, facts};
+use super::terms::Terms;
+use crate::display;
+use crate::failure::Failure;
+use crate::surroundings::Surroundings;
+
+/// Writes it down, and tells programs. People are told by the failure, which is answered.
+pub(super) fn told(
+    failure: Failure,
+    choice: &Choice,
+    terms: &Terms,
+    voice: Voice,
+    here: &Surroundings,
+) -> Result<ExitCode, Failure> {
+    let Some(outcome) = outcome(&failure) else { return Err(failure) };
+    // One that is gone on with keeps the outcome it had.
+    if choice.earlier.is_some() {
+        return Err(failure);
+    }
+    let facts = facts(choice, &Found { program: PathBuf::new(), version: None }, terms);
+    here.home.create()?;
+    let journal = Journal::create(&here.home.runs(), &facts)?;
+    let mut last = String::new();
+    unstarted(&facts, journal, outcome, &mut |event: &RunEvent, line: &str| {
+        if let RunEventKind::Outcome(_) = event.kind {
+            last = format!("{line}\n");
+        }
+    })?;
+    match voice {
+        Voice::Json => display::bytes(last.as_bytes())?,
+        Voice::Words | Voice::Quiet => {}
+    }
+    Err(failure)
+}
+
+fn outcome(failure: &Failure) -> Option<RunOutcome> {
+    let hint = failure.hint().unwrap_or_default();
+    match failure {
+        Failure::Locate(_) => Some(RunOutcome::NotInstalled { hint }),
+        Failure::Probe(error) => Some(RunOutcome::NeverStarted { reason: display::with_causes(error) }),
+        _ => None,
+    }
+}

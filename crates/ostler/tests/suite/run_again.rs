@@ -1,0 +1,166 @@
+//! Runs that are asked to stop, told something, gone on with, and whose end is told to somebody.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::ground::{Ended, Ground};
+
+fn ground() -> Ground {
+    Ground::new().with("PATH", "/usr/bin:/bin")
+}
+
+fn script(ground: &Ground, text: &str) -> String {
+    format!("command:sh {}", ground.put("agent.sh", text).display())
+}
+
+fn outcome(stdout: &str) -> Value {
+    serde_json::from_str(stdout.lines().last().unwrap()).unwrap()
+}
+
+fn run(ground: &Ground, agent: &str, more: &[&str]) -> Ended {
+    ground.run(&[&["run", "-a", agent, "--permissions", "all", "--json"], more].concat())
+}
+
+/// Starts a run, and waits until its agent has said a word.
+fn begun(ground: &Ground, agent: &str, word: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let args = ["run", "-a", agent, "--permissions", "all", "--json", "x"];
+    let mut child = ground.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains(word) {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended without `{word}`");
+    }
+    (child, lines)
+}
+
+#[test]
+fn a_live_run_is_stopped_from_elsewhere() {
+    let ground = ground();
+    let agent = script(&ground, "echo begun; exec sleep 98764");
+    let (mut child, lines) = begun(&ground, &agent, "begun");
+    let said = ground.run(&["say", "last", "hello"]);
+    assert_eq!(said.code, Some(2), "{}", said.stdout);
+    assert!(said.stderr.contains("does not listen"), "{}", said.stderr);
+    let stopped = ground.run(&["stop", "last"]);
+    assert_eq!(stopped.code, Some(0), "{}", stopped.stderr);
+    let last = lines.lines().map(|line| line.unwrap()).last().unwrap();
+    assert_eq!(outcome(&last)["outcome"], "cancelled");
+    assert!(last.contains("ostler stop"), "{last}");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    let left: Vec<String> = ground.left().into_iter().filter(|path| path.contains("sock")).collect();
+    assert_eq!(left, ["sockets"]);
+    let again = ground.run(&["stop", "last"]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.stderr.contains("is not under way"), "{}", again.stderr);
+}
+
+#[test]
+fn a_run_that_was_left_is_gone_on_with() {
+    let ground = ground();
+    let agent = script(&ground, "echo begun; cat >> heard.txt; test -f stay && exec sleep 98765; exit 0");
+    ground.put("project/stay", "");
+    let (mut child, _lines) = begun(&ground, &agent, "begun");
+    let busy = ground.run(&["run", "--resume", "last"]);
+    assert_eq!(busy.code, Some(2));
+    assert!(busy.stderr.contains("is under way"), "{}", busy.stderr);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_file(ground.at("project/stay")).unwrap();
+    assert!(ground.run(&["runs"]).stdout.contains("abandoned"));
+
+    let ended = ground.run(&["run", "--resume", "last", "--json"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("begins anew"), "a command has no sessions: {}", ended.stdout);
+    assert_eq!(fs::read_to_string(ground.at("project/heard.txt")).unwrap(), "xx");
+    let events = ground.run(&["runs", "events", "last"]).stdout;
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers: Vec<u64> = events.iter().filter_map(|event| event["seq"].as_u64()).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "one journal, without gaps");
+    let times: Vec<u64> = events.iter().filter_map(|event| event["ms"].as_u64()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert_eq!(outcome(&ended.stdout)["resumes"], 1);
+    assert_eq!(ground.run(&["runs", "why", "last"]).code, Some(0));
+
+    let done = ground.run(&["run", "--resume", "last"]);
+    assert_eq!(done.code, Some(2));
+    assert!(done.stderr.contains("nothing is left to do"), "{}", done.stderr);
+}
+
+#[test]
+fn what_cannot_be_gone_on_with_is_refused() {
+    let ground = ground();
+    let agent = script(&ground, "cat");
+    assert_eq!(run(&ground, &agent, &["--max-turns", "1", "x"]).code, Some(0));
+    let before = ground.left();
+    let table: [(&[&str], &str); 6] = [
+        (&["run", "--resume", "0000"], "there is no run `0000`"),
+        (&["run", "--resume", "last"], "is completed"),
+        (&["run", "--resume", "last", "more"], "has used up what it may use"),
+        (&["run", "--resume", "last", "-a", "codex", "x"], "cannot be used with"),
+        (&["run", "--resume", "last", "--rehearse", "x"], "cannot be used with"),
+        (&["run", "--resume", "last", "  "], "the prompt is empty"),
+    ];
+    for (args, want) in table {
+        let ended = ground.run(args);
+        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(want), "{args:?}: {}", ended.stderr);
+    }
+    assert_eq!(ground.left(), before);
+    assert!(ground.run(&["runs"]).stdout.contains("completed"));
+}
+
+#[test]
+fn somebody_is_told_how_it_ended_and_cannot_change_it() {
+    let ground = ground();
+    let told = ground.at("told.json");
+    let words = format!("sh -c 'cat > {}; exit 3'", told.display());
+    ground.put("ostler/config.toml", &format!("[notify]\ncommand = {words:?}\n"));
+    let agent = script(&ground, "exit 7");
+    let ended = run(&ground, &agent, &["x"]);
+    assert_eq!(ended.code, Some(10), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the notify command ended with exit status: 3"), "{}", ended.stderr);
+    let told: Value = serde_json::from_slice(&fs::read(told).unwrap()).unwrap();
+    assert_eq!((&told["outcome"], &told["exit_code"]), (&"agent_failed".into(), &10.into()));
+    for (words, want) in [("/no/such/program", "does not start"), ("'", "quote that is never closed")] {
+        ground.put("ostler/config.toml", &format!("[notify]\ncommand = {words:?}\n"));
+        let ended = run(&ground, &agent, &["x"]);
+        assert_eq!(ended.code, Some(10));
+        assert!(ended.stderr.contains(want), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_an_outcome_that_is_kept() {
+    let ground = ground();
+    let ended = ground.run(&["run", "-a", "codex", "--json", "x"]);
+    assert_eq!(ended.code, Some(14));
+    assert!(ended.stderr.contains("ostler agents install codex"), "{}", ended.stderr);
+    let last = outcome(&ended.stdout);
+    assert_eq!((&last["outcome"], &last["exit_code"]), (&"not_installed".into(), &14.into()));
+    assert!(last["detail"].as_str().unwrap().contains("ostler agents install codex"), "{last}");
+    assert!(ground.run(&["runs"]).stdout.contains("not_installed"));
+    let broken = ground.script("bin/broken", "echo broken; exit 1");
+    ground.put("ostler/config.toml", &format!("[agents.codex]\nprogram = {:?}\n", broken.display()));
+    let last = outcome(&ground.run(&["run", "-a", "codex", "--json", "x"]).stdout);
+    assert_eq!((&last["outcome"], &last["exit_code"]), (&"never_started".into(), &14.into()));
+}
+
+#[test]
+fn limits_can_be_configured_and_a_flag_outranks_them() {
+    let ground = ground();
+    ground.put("ostler/config.toml", "[run]\npermissions = \"all\"\nceiling = \"1s\"\n");
+    let agent = script(&ground, "while :; do echo on and on; sleep 0.05; done");
+    let ended = ground.run(&["run", "-a", &agent, "--json", "x"]);
+    assert_eq!((ended.code, &outcome(&ended.stdout)["rule"]), (Some(13), &"ceiling".into()));
+    let agent = script(&ground, "sleep 1.5; echo late");
+    let ended = ground.run(&["run", "-a", &agent, "--json", "--ceiling", "1h", "x"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    ground.put("project/.ostler/config.toml", "[run]\npermissions = \"all\"\n");
+    let ended = ground.run(&["run", "-a", &agent, "x"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("may not say what agents may do"), "{}", ended.stderr);
+}
