@@ -13,6 +13,8 @@ fn every_command_has_help_with_an_example() {
         ("help_runs_events", &["runs", "events", "--help"]),
         ("help_runs_why", &["runs", "why", "--help"]),
         ("help_runs_raw", &["runs", "raw", "--help"]),
+        ("help_stop", &["stop", "--help"]),
+        ("help_say", &["say", "--help"]),
         ("help_agents", &["agents", "--help"]),
         ("help_agents_list", &["agents", "list", "--help"]),
         ("help_agents_install", &["agents", "install", "--help"]),
