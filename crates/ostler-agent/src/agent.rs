@@ -240,9 +240,17 @@ pub trait Decoder: Send {
     fn noise(&mut self, _text: &str) -> Vec<AgentEvent> {
         Vec::new()
     }
-    /// Tells it how many seconds the machine's clock is east of UTC, for agents that print local times. Zero unless
-    /// told.
-    fn clock_is_east_by(&mut self, _seconds: i64) {}
+    /// Tells it what the machine's clock shows, for agents that print local times, or times without a date.
+    fn clock(&mut self, _clock: Clock) {}
+}
+
+/// What a clock on the wall shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// Seconds since 1970; nothing if that is not known.
+    pub now: Option<i64>,
+    /// How many seconds it is east of UTC.
+    pub east: i64,
 }
 
 /// What an agent's own record of a session is found by.

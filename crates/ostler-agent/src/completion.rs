@@ -23,6 +23,9 @@ const FRUITLESS_RESUMES: u32 = 2;
 /// by default has room for three windows of five hours.
 const MOST_WAITS: u32 = 5;
 
+/// What is added to every wait for a quota: clocks differ.
+const LEAST_JITTER: Duration = Duration::from_secs(1);
+
 /// The try from which a rejected key is not tried again: one may be a token that is being renewed.
 const AUTH_TRIES: u32 = 2;
 
@@ -90,7 +93,7 @@ pub enum Progress {
 pub struct Wall {
     /// Seconds since 1970.
     pub now: i64,
-    /// What is added to a time at which many will come back.
+    /// What is added at most to a time at which many will come back.
     pub jitter: Duration,
     /// How long the run may still be parked.
     pub patience: Duration,
@@ -247,7 +250,13 @@ impl Completion {
             return Decision::Outcome(over);
         };
         let until_reset = u64::try_from(resets_at.saturating_sub(ending.wall.now)).unwrap_or(0);
-        let wait = Duration::from_secs(until_reset).saturating_add(ending.wall.jitter);
+        let until_reset = Duration::from_secs(until_reset);
+        // After a short wait nobody wants a long one.
+        let jitter = match until_reset {
+            Duration::ZERO => ending.wall.jitter,
+            time => ending.wall.jitter.min(LEAST_JITTER.saturating_add(time / 2)),
+        };
+        let wait = until_reset.saturating_add(jitter);
         if wait > ending.wall.patience || self.waits >= MOST_WAITS {
             return Decision::Outcome(over);
         }

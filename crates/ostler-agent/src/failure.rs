@@ -1,6 +1,7 @@
 //! What kind of failure an agent reports. One function for all agents: they wrap the same few providers, and each of
 //! them tells an HTTP status, a kind, some words, or any two of these.
 
+use crate::agent::Clock;
 use crate::event::{Failure, FailureClass};
 
 /// What an agent tells of a failure.
@@ -128,12 +129,11 @@ pub fn classify(told: Told<'_>) -> FailureClass {
         .unwrap_or(FailureClass::Unknown)
 }
 
-/// The failure, with the time at which a quota returns if the text has one. `east` is how many seconds the clock that
-/// the text was written by is east of UTC.
-pub fn failure(told: Told<'_>, east: i64) -> Failure {
+/// The failure, with the time at which a quota returns if the text has one, written by that clock.
+pub fn failure(told: Told<'_>, clock: Clock) -> Failure {
     let class = classify(told);
     let resets_at = match class {
-        FailureClass::Quota => reset_time(told.text, east),
+        FailureClass::Quota => reset_time(told.text, clock),
         FailureClass::Auth
         | FailureClass::Overloaded
         | FailureClass::Provider
@@ -165,23 +165,39 @@ fn status_in(text: &str) -> Option<u16> {
     after.get(..3)?.parse().ok()
 }
 
-/// When a quota returns, as seconds since 1970, from `…|1760000000` or `try again at Nov 18th, 2026 11:06 AM`. A time
-/// without a date is not told: today is not known here.
-fn reset_time(text: &str, east: i64) -> Option<i64> {
+/// When a quota returns, as seconds since 1970, from `…|1760000000`, `try again at Nov 18th, 2026 11:06 AM` or, on the
+/// same day, `try again at 11:06 AM`. The seconds are cut off there, so that the end of the minute is meant.
+fn reset_time(text: &str, clock: Clock) -> Option<i64> {
     if let Some((_, after)) = text.rsplit_once('|') {
         let digits: String = after.trim().chars().take_while(char::is_ascii_digit).collect();
         return digits.parse().ok();
     }
     let (_, date) = text.split_once("try again at ")?;
-    let mut words = date.split_whitespace().map(|word| word.trim_end_matches(['.', ',']));
-    let (month, day, year, time, half) =
-        (words.next()?, words.next()?, words.next()?, words.next()?, words.next()?);
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month = MONTHS.iter().position(|name| *name == month)?;
-    let day: i64 =
-        day.trim_end_matches(char::is_alphabetic).parse().ok().filter(|day| (1..=31).contains(day))?;
-    let year: i64 = year.parse().ok().filter(|year| (1970..=9999).contains(year))?;
+    let words: Vec<&str> =
+        date.split_whitespace().map(|word| word.trim_end_matches(['.', ','])).take(5).collect();
+    match words.as_slice() {
+        [time, half, ..] if time.contains(':') => {
+            let now = clock.now?;
+            let midnight = (now + clock.east).div_euclid(DAY) * DAY - clock.east;
+            let today = midnight + end_of_minute(time, half)?;
+            // What has just been is meant; what is long past is tomorrow.
+            Some(if today + JUST_BEEN < now { today + DAY } else { today })
+        }
+        [month, day, year, time, half] => {
+            let midnight = day_of(month, day, year)? * DAY;
+            Some(midnight + end_of_minute(time, half)? - clock.east)
+        }
+        _ => None,
+    }
+}
+
+const DAY: i64 = 86_400;
+
+/// How long ago a time of day may be and still be meant as today's.
+const JUST_BEEN: i64 = 600;
+
+/// Seconds since midnight of `11:06` `AM`.
+fn end_of_minute(time: &str, half: &str) -> Option<i64> {
     let (hour, minute) = time.split_once(':')?;
     let hour: i64 = hour.parse().ok().filter(|hour| (1..=12).contains(hour))?;
     let minute: i64 = minute.parse().ok().filter(|minute| (0..60).contains(minute))?;
@@ -190,8 +206,18 @@ fn reset_time(text: &str, east: i64) -> Option<i64> {
         "PM" => 12,
         _ => return None,
     };
-    let days = days_since_1970(year, i64::try_from(month).ok()? + 1, day);
-    Some(days * 86_400 + (hour % 12 + afternoon) * 3_600 + minute * 60 - east)
+    Some((hour % 12 + afternoon) * 3_600 + minute * 60 + 59)
+}
+
+/// Days since 1970 of `Nov` `18th` `2026`.
+fn day_of(month: &str, day: &str, year: &str) -> Option<i64> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = MONTHS.iter().position(|name| *name == month)?;
+    let day: i64 =
+        day.trim_end_matches(char::is_alphabetic).parse().ok().filter(|day| (1..=31).contains(day))?;
+    let year: i64 = year.parse().ok().filter(|year| (1970..=9999).contains(year))?;
+    Some(days_since_1970(year, i64::try_from(month).ok()? + 1, day))
 }
 
 /// Days from 1970-01-01 in the Gregorian calendar, by counting years that begin in March: then the leap day is last.
@@ -308,13 +334,19 @@ mod tests {
 
     #[test]
     fn a_quota_says_when_it_returns() {
-        let at = |text, east| failure(Told { text, ..Told::default() }, east).resets_at;
+        let at = |text, now, east| failure(Told { text, ..Told::default() }, Clock { now, east }).resets_at;
         let told = "You’ve hit your usage limit. Visit the settings or try again at Nov 18th, 2026 11:06 AM.";
-        assert_eq!(at(told, 0), Some(1_794_999_960));
-        assert_eq!(at(told, 3_600), Some(1_794_996_360));
+        assert_eq!(at(told, None, 0), Some(1_795_000_019));
+        assert_eq!(at(told, None, 3_600), Some(1_794_996_419));
+        // 1970-01-02, 10:00 UTC.
+        let (ten, eleven) = (Some(122_400), "usage limit: try again at 11:06 AM.");
+        assert_eq!(at(eleven, ten, 0), Some(126_419));
+        assert_eq!(at(eleven, ten, 3_600), Some(122_819), "it is eleven there");
+        assert_eq!(at(eleven, ten, 2 * 3_600), Some(122_819 - 3_600 + 86_400), "that was an hour ago");
+        assert_eq!(at("usage limit: try again at 9:59 AM", ten, 0), Some(122_399), "that was just now");
         let table = [
-            ("usage limit: try again at Feb 29th, 2028 12:00 AM.", Some(1_835_395_200)),
-            ("usage limit: try again at Jan 1st, 1970 12:30 PM", Some(45_000)),
+            ("usage limit: try again at Feb 29th, 2028 12:00 AM.", Some(1_835_395_259)),
+            ("usage limit: try again at Jan 1st, 1970 12:30 PM", Some(45_059)),
             ("Claude AI usage limit reached|1760000000", Some(1_760_000_000)),
             ("usage limit: try again at 11:06 AM.", None),
             ("usage limit: try again at Foo 1st, 2026 1:00 AM", None),
@@ -324,7 +356,7 @@ mod tests {
             ("Nov 18th, 2026 11:06 AM", None),
         ];
         for (text, want) in table {
-            assert_eq!(at(text, 0), want, "{text}");
+            assert_eq!(at(text, None, 0), want, "{text}");
         }
     }
 }

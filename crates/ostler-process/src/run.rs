@@ -5,6 +5,7 @@
 //! nor when the run returns, however it returns.
 
 mod account;
+mod clock;
 mod desk;
 mod environment;
 mod round;
@@ -13,7 +14,7 @@ mod writer;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Task};
 use ostler_agent::budget::{Budget, Ledger, Unmeasured};
@@ -33,8 +34,8 @@ use desk::Desk;
 pub use environment::{PrivateError, inherited, rehearsed, write_private};
 use round::{Round, Rounded};
 
-/// Added to the time at which a quota is there again: many come back at that second.
-const JITTER: Duration = Duration::from_secs(20);
+/// Added at most to the time at which a quota is there again: many come back at that second.
+const MOST_JITTER: u64 = 20;
 
 /// What is to be done, with what, and how far it may go.
 pub struct Plan<'a> {
@@ -240,6 +241,7 @@ pub async fn run(
         requests: Requests { asked: requests, stop: None },
         session: past.as_ref().and_then(|past| past.session.clone()),
         resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
+        jitter: jitter(&facts.run),
         survivors: 0,
     };
     let attempt = match &past {
@@ -256,6 +258,11 @@ pub async fn run(
     let report = run.report(facts, outcome, evidence);
     run.desk.close(&report)?;
     Ok(report)
+}
+
+/// Another for every run: the end of its id is chance.
+fn jitter(run: &str) -> Duration {
+    Duration::from_secs(run.bytes().rev().take(4).map(u64::from).sum::<u64>() % MOST_JITTER + 1)
 }
 
 /// A run that ended before an agent could be started.
@@ -325,6 +332,8 @@ struct Run<'a> {
     session: Option<String>,
     /// Before this process of Ostler, and by it when it began.
     resumes: u32,
+    /// What this run adds to a time at which many will come back.
+    jitter: Duration,
     survivors: u32,
 }
 
@@ -407,7 +416,6 @@ impl<'a> Run<'a> {
 
     fn decide(&mut self, rounded: &Rounded) -> Decision {
         let parked = self.dog.why(self.desk.now()).parked_time;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         self.completion.decide(&Ending {
             turn: rounded.turn.as_ref(),
             marker: self.plan.marker,
@@ -420,8 +428,8 @@ impl<'a> Run<'a> {
             forbidden: self.ledger.forbids_a_turn(),
             quiet: rounded.quiet,
             wall: Wall {
-                now: i64::try_from(now).unwrap_or(i64::MAX),
-                jitter: JITTER,
+                now: clock::now(),
+                jitter: self.jitter,
                 patience: self.plan.policy.limits.max_wait.saturating_sub(parked),
             },
         })

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::agent::Exit;
+use crate::agent::{Clock, Exit};
 use crate::event::{AgentEvent, Failure, FailureClass, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
 
@@ -82,7 +82,7 @@ pub(super) fn broke(exit: Exit, stderr_tail: &str, missing: &str) -> AgentEvent 
         Exit::Signal(signal) => format!("was ended by signal {signal}"),
     };
     let detail = if last.is_empty() { format!("{how} {missing}") } else { last };
-    let mut failure = failure(Told { text: &detail, ..Told::default() }, 0);
+    let mut failure = failure(Told { text: &detail, ..Told::default() }, Clock::default());
     if failure.class == FailureClass::Unknown {
         failure.class = FailureClass::Crashed;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ostler_agent::agent::{Agent as _, Source};
+use ostler_agent::agent::{Agent as _, Clock, Source};
 use ostler_agent::agents::{AGENTS, Claude, Codex, Command, OpenCode};
 use ostler_agent::event::{AgentEvent, TurnOutcome, Usage};
 use proptest::prelude::*;
@@ -140,12 +140,12 @@ fn codex_tells_sums_and_a_resumed_thread_is_charged_what_it_added() {
 fn codex_tells_its_reset_time_by_the_clock_of_the_machine() {
     let record = json!({"type": "turn.failed", "error": {"message": "You’ve hit your usage limit. Try again at Nov 18th, 2026 11:06 AM.".replace("Try", "try")}});
     let mut decoder = Codex.decoder(None);
-    decoder.clock_is_east_by(-5 * 3_600);
+    decoder.clock(Clock { now: None, east: -5 * 3_600 });
     let events = decoder.events(Source::Stdout, &record);
     let Some(AgentEvent::TurnEnded(TurnOutcome::Failed(failure))) = events.last() else {
         panic!("{events:?}")
     };
-    assert_eq!(failure.resets_at, Some(1_794_999_960 + 5 * 3_600));
+    assert_eq!(failure.resets_at, Some(1_795_000_019 + 5 * 3_600));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const OF_AN_OUTER_AGENT: [&str; 4] = ["CLAUDECODE", "CLAUDE_PID", "CLAUDE_EFFORT
 const OUTER_PREFIXES: [&str; 1] = ["CLAUDE_CODE_"];
 
 /// What a rehearsed agent inherits. Everything else is set or absent.
-const REHEARSED: [&str; 3] = ["PATH", "LANG", "TERM"];
+const REHEARSED: [&str; 4] = ["PATH", "LANG", "TERM", "TZ"];
 
 type Variables = Vec<(OsString, OsString)>;
 

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::wording::{reason_word, worded};
 use super::writer::Writer;
-use super::{Request, Run, Unsaid};
+use super::{Request, Run, Unsaid, clock};
 use crate::contain::{self, Contained, StopSignal, TreeSample};
 use crate::journal::{JournalError, Stream};
 
@@ -84,7 +84,8 @@ pub(super) struct Round<'r, 'a> {
 impl<'r, 'a> Round<'r, 'a> {
     pub(super) fn new(run: &'r mut Run<'a>, mut child: Contained, stdin: Stdin) -> Self {
         let (writer, ear) = Writer::start(child.stdin.take(), stdin);
-        let decoder = run.plan.agent.decoder(run.ledger.spent());
+        let mut decoder = run.plan.agent.decoder(run.ledger.spent());
+        decoder.clock(clock::shown());
         Self {
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::decoder::Claude;
+use crate::agent::Clock;
 use crate::agents::reading::{Turn, failed, items, since, small, spent, text};
 use crate::event::{AgentEvent, Blocked, FailureClass, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
@@ -66,7 +67,7 @@ impl Claude {
         };
         let kind = if subtype == "success" { self.error.as_str() } else { subtype };
         let told = Told { status: small(&record["api_error_status"]), kind, text: &words };
-        let mut failure = failure(told, 0);
+        let mut failure = failure(told, Clock::default());
         if failure.class == FailureClass::Quota {
             failure.resets_at = failure.resets_at.or(self.resets_at);
         }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::decoder::Claude;
 use super::message::{self, INTERRUPTED};
-use crate::agent::{TranscriptPlace, Whereabouts};
+use crate::agent::{Clock, TranscriptPlace, Whereabouts};
 use crate::agents::reading::{Turn, content_text, named, small, spent, text, unknown};
 use crate::event::{AgentEvent, Failure, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
@@ -118,7 +118,7 @@ impl Claude {
             let words = content_text(&answer["content"]);
             let kind = record["error"].as_str().unwrap_or_default();
             let told = Told { status: small(&record["apiErrorStatus"]), kind, text: &words };
-            self.last.failure = Some(failure(told, 0));
+            self.last.failure = Some(failure(told, Clock::default()));
             return if may_end { vec![self.ended_as_written()] } else { Vec::new() };
         }
         if answer["model"] == "<synthetic>" {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::agent::{Decoder, Exit, Source};
+use crate::agent::{Clock, Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, content_text, named, noted, since, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, Failure, FailureClass, Part, ToolResult, TurnOutcome, Usage};
 use crate::failure::{Told, classify, failure};
@@ -36,8 +36,8 @@ pub(in crate::agents) struct Codex {
     pub(super) error: Option<Failure>,
     /// Tries since something was heard: while it waits for the network it does not number them.
     tries: u32,
-    /// How many seconds the clock of its texts is east of UTC.
-    east: i64,
+    /// The clock that its texts are written by.
+    clock: Clock,
 }
 
 impl Codex {
@@ -50,7 +50,7 @@ impl Codex {
             repeated: None,
             error: None,
             tries: 0,
-            east: 0,
+            clock: Clock::default(),
         }
     }
 
@@ -174,7 +174,7 @@ impl Codex {
             }
             None => Told { text: message, ..Told::default() },
         };
-        failure(told, self.east)
+        failure(told, self.clock)
     }
 
     pub(super) fn ended(&mut self, outcome: TurnOutcome) -> AgentEvent {
@@ -206,8 +206,8 @@ impl Decoder for Codex {
         }]
     }
 
-    fn clock_is_east_by(&mut self, seconds: i64) {
-        self.east = seconds;
+    fn clock(&mut self, clock: Clock) {
+        self.clock = clock;
     }
 }
 

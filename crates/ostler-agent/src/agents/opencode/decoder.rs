@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::agent::{Decoder, Exit, Source};
+use crate::agent::{Clock, Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, failed, named, small, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, FailureClass, Part, ToolResult, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
@@ -125,7 +125,7 @@ impl OpenCode {
                 kind: kinds.into_iter().find_map(Value::as_str).unwrap_or_default(),
                 text: &words,
             },
-            0,
+            Clock::default(),
         );
         if self.turn == Turn::Ended {
             return AgentEvent::Noted { text: words };
