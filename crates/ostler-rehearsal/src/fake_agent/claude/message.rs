@@ -16,13 +16,21 @@ pub(crate) struct Message {
     pub(crate) request: String,
     pub(crate) model: String,
     pub(crate) blocks: Vec<Value>,
+    /// The ids of the records that the blocks were printed as: the transcript has the same.
+    pub(crate) printed: Vec<String>,
 }
 
 impl Message {
     pub(crate) fn new(model: &str) -> Self {
         // `[1m]` is the command line's mark for a context size; the model's own name has none.
         let model = model.split('[').next().unwrap_or(model).to_owned();
-        Self { id: format!("msg_{}", short_id()), request: request_id(), model, blocks: Vec::new() }
+        Self {
+            id: format!("msg_{}", short_id()),
+            request: request_id(),
+            model,
+            blocks: Vec::new(),
+            printed: Vec::new(),
+        }
     }
 
     /// The message as it is streamed, with one block of it.

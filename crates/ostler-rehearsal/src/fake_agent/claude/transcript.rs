@@ -70,7 +70,7 @@ impl Transcript {
     }
 
     /// A prompt was accepted.
-    pub(crate) fn prompt(&mut self, text: &str, permission_mode: &str) -> anyhow::Result<()> {
+    pub(crate) fn prompt(&mut self, id: &str, text: &str, permission_mode: &str) -> anyhow::Result<()> {
         let is_new = self.path.as_ref().is_some_and(|path| !path.exists());
         self.records_of_turn = 0;
         self.prompt_id = Uuid::new_v4().to_string();
@@ -83,7 +83,6 @@ impl Transcript {
             let mode = json!({"type": "permission-mode", "permissionMode": permission_mode, "sessionId": self.session});
             self.append(mode)?;
         }
-        let id = Uuid::new_v4().to_string();
         self.append(json!({
             "type": "file-history-snapshot",
             "messageId": id,
@@ -92,7 +91,7 @@ impl Transcript {
         }))?;
         let source = if self.entrypoint == Entrypoint::Sdk { "sdk" } else { "typed" };
         self.chain(
-            &id,
+            id,
             json!({
                 "type": "user",
                 "promptId": self.prompt_id,
@@ -106,8 +105,8 @@ impl Transcript {
 
     /// A message of the model is whole.
     pub(crate) fn message(&mut self, message: &Message, stop_reason: &str) -> anyhow::Result<()> {
-        for block in &message.blocks {
-            let id = Uuid::new_v4().to_string();
+        for (nth, block) in message.blocks.iter().enumerate() {
+            let id = message.printed.get(nth).cloned().unwrap_or_else(new_id);
             if block["type"] == "tool_use" {
                 self.last_tool_use = id.clone().into();
             }
@@ -122,7 +121,7 @@ impl Transcript {
     }
 
     /// A tool's answer.
-    pub(crate) fn tool_result(&mut self, block: &Value, result: &Value) -> anyhow::Result<()> {
+    pub(crate) fn tool_result(&mut self, id: &str, block: &Value, result: &Value) -> anyhow::Result<()> {
         let record = json!({
             "type": "user",
             "promptId": self.prompt_id,
@@ -130,11 +129,17 @@ impl Transcript {
             "toolUseResult": result,
             "sourceToolAssistantUUID": self.last_tool_use,
         });
-        self.chain(&Uuid::new_v4().to_string(), record)
+        self.chain(id, record)
     }
 
     /// A failed request, as the message that stands for it.
-    pub(crate) fn failure(&mut self, message: Value, error: &str, status: Option<u16>) -> anyhow::Result<()> {
+    pub(crate) fn failure(
+        &mut self,
+        id: &str,
+        message: Value,
+        error: &str,
+        status: Option<u16>,
+    ) -> anyhow::Result<()> {
         let record = json!({
             "type": "assistant",
             "message": message,
@@ -143,7 +148,7 @@ impl Transcript {
             "isApiErrorMessage": true,
             "apiErrorStatus": status,
         });
-        self.chain(&Uuid::new_v4().to_string(), record)
+        self.chain(id, record)
     }
 
     /// The turn was interrupted.
@@ -224,6 +229,11 @@ impl Transcript {
             .and_then(|mut file| file.write_all(&line))
             .with_context(place)
     }
+}
+
+/// An id for a record that is printed nowhere else.
+pub(crate) fn new_id() -> String {
+    Uuid::new_v4().to_string()
 }
 
 /// The prompts of a transcript, whoever wrote it: a session can be continued from seeded history.

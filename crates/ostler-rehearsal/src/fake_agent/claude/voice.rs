@@ -128,6 +128,7 @@ impl Stream {
         let Some(message) = &mut self.message else { return Ok(()) };
         let record = self.facts.assistant(message.streamed(&block), &message.request);
         message.blocks.push(block);
+        message.printed.push(id_of(&record));
         self.emit(stage, &record).await
     }
 
@@ -158,7 +159,7 @@ impl Stream {
         let mut record = self.facts.user(block.clone());
         record["tool_use_result"] = result.clone();
         self.emit(stage, &record).await?;
-        Ok(self.transcript.tool_result(&block, &result)?)
+        Ok(self.transcript.tool_result(&id_of(&record), &block, &result)?)
     }
 
     async fn emit_result(&mut self, stage: &mut Stage, record: Value, text: &str) -> Played {
@@ -189,11 +190,16 @@ impl Stream {
         let mut record = self.facts.assistant(message.clone(), &message::request_id());
         record["error"] = error.into();
         self.emit(stage, &record).await?;
-        self.transcript.failure(message, error, status)?;
+        self.transcript.failure(&id_of(&record), message, error, status)?;
         self.tally.rounds = self.tally.rounds.max(1);
         let tally = self.counted();
         self.emit_result(stage, self.facts.failed_request(&tally, text, status), text).await
     }
+}
+
+/// The id of a printed record.
+fn id_of(record: &Value) -> String {
+    record["uuid"].as_str().unwrap_or_default().to_owned()
 }
 
 impl Voice for Stream {
@@ -203,10 +209,11 @@ impl Voice for Stream {
         self.doing = Doing::Talking;
         self.emit_state(stage, "running").await?;
         self.emit(stage, &self.facts.init(&self.cwd)).await?;
+        let replay = self.facts.replay(prompt);
         if self.arguments.replays_prompts {
-            self.emit(stage, &self.facts.replay(prompt)).await?;
+            self.emit(stage, &replay).await?;
         }
-        Ok(self.transcript.prompt(prompt, &self.facts.permission_mode)?)
+        Ok(self.transcript.prompt(&id_of(&replay), prompt, &self.facts.permission_mode)?)
     }
 
     async fn say(&mut self, stage: &mut Stage, speech: &Speech) -> Played {

@@ -14,7 +14,7 @@ use super::screen::{Screen, wrapped};
 use crate::fake_agent::claude::LIMIT_WORDS;
 use crate::fake_agent::claude::home::{StateFile, Status};
 use crate::fake_agent::claude::message::{self, Message};
-use crate::fake_agent::claude::transcript::{Interrupted, Transcript};
+use crate::fake_agent::claude::transcript::{Interrupted, Transcript, new_id};
 use crate::fake_agent::dialect::{Answer, Call, Ending, Outcome, Speech, Voice};
 use crate::fake_agent::play::pause;
 use crate::fake_agent::stage::{Input, Played, Stage, Stop};
@@ -192,7 +192,7 @@ impl Terminal {
     async fn fail(&mut self, stage: &mut Stage, words: &str, status: Option<u16>) -> Played {
         self.close_message("end_turn")?;
         let error = if status == Some(429) { "rate_limit" } else { "unknown" };
-        self.transcript.failure(message::synthetic(words), error, status)?;
+        self.transcript.failure(&new_id(), message::synthetic(words), error, status)?;
         let mut finished = wrapped(words, "● ", self.screen.columns());
         finished.push(String::new());
         self.over(stage, finished).await
@@ -210,7 +210,7 @@ impl Voice for Terminal {
         let mut finished = wrapped(prompt, "❯ ", self.screen.columns());
         finished.push(String::new());
         self.show(stage, &finished).await?;
-        Ok(self.transcript.prompt(prompt, &self.permission_mode)?)
+        Ok(self.transcript.prompt(&new_id(), prompt, &self.permission_mode)?)
     }
 
     async fn say(&mut self, stage: &mut Stage, speech: &Speech) -> Played {
@@ -272,7 +272,7 @@ impl Voice for Terminal {
             }
             Outcome::Denied { reason } => (format!("Error: {reason}"), message::tool_failure(call, reason)),
         };
-        self.transcript.tool_result(&block, &result)?;
+        self.transcript.tool_result(&new_id(), &block, &result)?;
         let text = if text.is_empty() { "(No output)" } else { text.as_str() };
         let mut finished = wrapped(text, "  ⎿  ", self.screen.columns());
         finished.push(String::new());
@@ -312,7 +312,7 @@ impl Voice for Terminal {
         let how = match self.open_call.take() {
             Some(call) => {
                 let (block, result) = message::tool_rejection(&call);
-                self.transcript.tool_result(&block, &result)?;
+                self.transcript.tool_result(&new_id(), &block, &result)?;
                 Interrupted::DuringToolUse
             }
             None => Interrupted::WhileTalking,
