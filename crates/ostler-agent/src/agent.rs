@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::event::{AgentEvent, Usage};
 use crate::package::Package;
+use crate::source::Twins;
 
 /// How a session with an agent is driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -330,6 +331,10 @@ pub trait Agent: Sync {
     /// A reader for its records. `before` is what the session had used before this process, nothing if it is a new
     /// one: some agents report sums over the session.
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder>;
+    /// Whether a record of its transcript can be told from the same one on its standard output.
+    fn twins(&self) -> Twins {
+        Twins::Unnamed
+    }
     /// Where its own record of a session is, if it keeps one.
     fn transcript(&self, _whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         None

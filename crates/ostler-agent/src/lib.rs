@@ -23,5 +23,6 @@ pub mod outcome;
 pub mod package;
 pub mod record;
 pub mod run_event;
+pub mod source;
 pub mod stopping;
 pub mod watchdog;

@@ -16,6 +16,7 @@ use crate::agent::{
 };
 use crate::event::Usage;
 use crate::package::{Native, Package};
+use crate::source::Twins;
 
 /// The npm package of Claude Code.
 pub static CLAUDE: Package = Package {
@@ -68,6 +69,10 @@ impl Agent for Claude {
     fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
         Box::new(decoder::Claude::default())
     }
+    /// Both have one `uuid`.
+    fn twins(&self) -> Twins {
+        Twins::Named
+    }
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         Some(transcript::place(whereabouts))
     }
@@ -103,6 +108,9 @@ impl Agent for ClaudeTerminal {
     }
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
         Claude.decoder(before)
+    }
+    fn twins(&self) -> Twins {
+        Claude.twins()
     }
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         Claude.transcript(whereabouts)

@@ -132,6 +132,24 @@ pub(super) fn since(sum: Usage, before: Usage) -> Usage {
     }
 }
 
+/// Two sums together. What neither tells stays untold.
+pub(super) fn added(sum: Usage, more: Usage) -> Usage {
+    let tokens = |left: Option<u64>, right: Option<u64>| match (left, right) {
+        (Some(left), Some(right)) => Some(left.saturating_add(right)),
+        (one, other) => one.or(other),
+    };
+    let cost = match (sum.cost_usd, more.cost_usd) {
+        (Some(left), Some(right)) => Some(left + right),
+        (one, other) => one.or(other),
+    };
+    Usage {
+        input_tokens: tokens(sum.input_tokens, more.input_tokens),
+        output_tokens: tokens(sum.output_tokens, more.output_tokens),
+        cached_tokens: tokens(sum.cached_tokens, more.cached_tokens),
+        cost_usd: cost,
+    }
+}
+
 /// The event for what was used, if anything was told and it is something.
 pub(super) fn spent(usage: Usage) -> Option<AgentEvent> {
     let tokens = [usage.input_tokens, usage.output_tokens].into_iter().flatten().any(|tokens| tokens > 0);

@@ -97,14 +97,25 @@ fn the_transcript_goes_on_where_stdout_broke_off() {
     for cut in 4..stdout.len() {
         let both = told(cut, &stdout, &values(&transcript));
         assert_eq!(both, whole, "stdout broke off after {cut} records");
+        // Then it comes back, with all that it had kept to itself.
+        let back = values(&transcript).into_iter().map(|record| (Source::Transcript, record));
+        let back: Vec<_> =
+            back.chain(stdout[cut..].iter().map(|record| (Source::Stdout, record.clone()))).collect();
+        assert_eq!(told_then(cut, &stdout, &back), whole, "it came back after {cut} records");
     }
 }
 
 /// What was said and called and how it ended, of that many records and of a transcript.
 fn told(count: usize, stdout: &[Value], transcript: &[Value]) -> Vec<String> {
+    let then: Vec<_> = transcript.iter().map(|record| (Source::Transcript, record.clone())).collect();
+    told_then(count, stdout, &then)
+}
+
+/// The same, of that many records and of whatever came then.
+fn told_then(count: usize, stdout: &[Value], then: &[(Source, Value)]) -> Vec<String> {
     let mut decoder = Claude.decoder(None);
     let heard = stdout[..count].iter().map(|record| (Source::Stdout, record));
-    let records = heard.chain(transcript.iter().map(|record| (Source::Transcript, record)));
+    let records = heard.chain(then.iter().map(|(source, record)| (*source, record)));
     let events: Vec<AgentEvent> =
         records.flat_map(|(source, record)| decoder.events(source, record)).collect();
     let is_told = |event: &&AgentEvent| match event {

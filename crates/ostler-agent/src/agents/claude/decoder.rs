@@ -1,6 +1,6 @@
 //! What Claude Code says on its standard output: one record a content block, one `result` a turn.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::message;
 use super::transcript::Last;
 use crate::agent::{Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, items, named, noted, small, text, unknown};
-use crate::event::{AgentEvent, Blocked, Part, ToolResult, Usage};
+use crate::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome, Usage};
 use crate::failure::{Told, classify};
 
 /// Longest delay that is believed: a retry in a year is a broken record.
@@ -35,6 +35,10 @@ pub(in crate::agents) struct Claude {
     pub(super) heard: HashMap<String, u32>,
     /// Turns whose end was heard on the standard output.
     pub(super) results: u32,
+    /// Records that the transcript told first, by the same ids: a standard output that comes back has them too.
+    pub(super) told: HashSet<String>,
+    /// How the turn ended that the transcript told the end of.
+    pub(super) told_end: Option<TurnOutcome>,
     pub(super) last: Last,
     pub(super) session: String,
 }
@@ -139,6 +143,8 @@ impl Claude {
 
     fn started(&mut self, record: &Value) -> Vec<AgentEvent> {
         self.turn = Turn::Open;
+        // Whatever result comes from here on is another turn's.
+        self.told_end = None;
         self.session = text(&record["session_id"]);
         let mut events =
             vec![AgentEvent::Started { session: self.session.clone(), model: named(&record["model"]) }];
@@ -167,6 +173,9 @@ impl Claude {
 
     fn assistant(&mut self, record: &Value) -> Vec<AgentEvent> {
         self.hear(record);
+        if self.was_told(record) {
+            return Vec::new();
+        }
         let within = named(&record["parent_tool_use_id"]);
         match record["error"].as_str() {
             // The words of an error are not the agent's answer; the result has them.
@@ -180,6 +189,9 @@ impl Claude {
 
     fn user(&mut self, record: &Value) -> Vec<AgentEvent> {
         self.hear(record);
+        if self.was_told(record) {
+            return Vec::new();
+        }
         let mut events = self.tool_results(record);
         let is_prompt = record["parent_tool_use_id"].is_null() && record["isSynthetic"] != true;
         if events.is_empty() && is_prompt {
@@ -207,6 +219,11 @@ impl Claude {
 
     fn hear(&mut self, record: &Value) {
         self.heard.extend(named(&record["uuid"]).map(|id| (id, self.results)));
+    }
+
+    /// Whether the transcript told it already.
+    fn was_told(&self, record: &Value) -> bool {
+        record["uuid"].as_str().is_some_and(|id| self.told.contains(id))
     }
 
     fn limited(&mut self, limit: &Value) {

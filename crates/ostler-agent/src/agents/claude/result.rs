@@ -17,7 +17,11 @@ impl Claude {
             events.extend(spent(since(sum, self.sum)));
             self.sum = sum;
         }
-        events.push(self.outcome(record));
+        let end = self.outcome(record);
+        // What the transcript told first is not told again.
+        if !self.told_end.take().is_some_and(|told| is_same_end(&told, &end)) {
+            events.push(end);
+        }
         self.turn = Turn::Ended;
         self.results = self.results.saturating_add(1);
         self.refused.clear();
@@ -72,6 +76,16 @@ impl Claude {
             failure.resets_at = failure.resets_at.or(self.resets_at);
         }
         AgentEvent::TurnEnded(TurnOutcome::Failed(failure))
+    }
+}
+
+/// Words are the same in both records; those of a failure need not be.
+fn is_same_end(told: &TurnOutcome, end: &AgentEvent) -> bool {
+    match (told, end) {
+        (TurnOutcome::Done { text: told }, AgentEvent::TurnEnded(TurnOutcome::Done { text })) => told == text,
+        (TurnOutcome::Interrupted, AgentEvent::TurnEnded(TurnOutcome::Interrupted))
+        | (TurnOutcome::Failed(_), AgentEvent::TurnEnded(TurnOutcome::Failed(_))) => true,
+        (TurnOutcome::Done { .. } | TurnOutcome::Interrupted | TurnOutcome::Failed(_), _) => false,
     }
 }
 

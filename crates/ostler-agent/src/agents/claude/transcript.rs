@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::decoder::Claude;
 use super::message::{self, INTERRUPTED};
 use crate::agent::{Clock, TranscriptPlace, Whereabouts};
-use crate::agents::reading::{Turn, content_text, named, small, spent, text, unknown};
+use crate::agents::reading::{Turn, added, content_text, named, small, spent, text, unknown};
 use crate::event::{AgentEvent, Failure, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
 
@@ -31,14 +31,19 @@ impl Claude {
     pub(super) fn written(&mut self, record: &Value) -> Vec<AgentEvent> {
         let heard = named(&record["uuid"]).and_then(|id| self.heard.get(&id).copied());
         match heard {
-            None => self.read(record),
+            None => {
+                self.told.extend(named(&record["uuid"]));
+                self.read(record)
+            }
             Some(turn) if turn < self.results => {
                 self.turn = Turn::Ended;
                 Vec::new()
             }
             // All that can be missing of what was heard is the end of its turn: that is a record of its own.
             Some(_) => {
+                let sum = self.sum;
                 let mut events = self.read(record);
+                self.sum = sum;
                 events.retain(|event| matches!(event, AgentEvent::TurnEnded(_)));
                 events
             }
@@ -144,14 +149,17 @@ impl Claude {
         let usage = &answer["usage"];
         let cached = usage["cache_read_input_tokens"].as_u64();
         let read = [usage["input_tokens"].as_u64(), cached, usage["cache_creation_input_tokens"].as_u64()];
-        spent(Usage {
+        let used = Usage {
             input_tokens: read[0]
                 .is_some()
                 .then(|| read.iter().flatten().fold(0_u64, |sum, n| sum.saturating_add(*n))),
             output_tokens: usage["output_tokens"].as_u64(),
             cached_tokens: cached,
             cost_usd: None,
-        })
+        };
+        // A result that is heard after all has it in its sum.
+        self.sum = added(self.sum, used);
+        spent(used)
     }
 
     fn wrote_system(&mut self, record: &Value) -> Vec<AgentEvent> {
@@ -175,6 +183,7 @@ impl Claude {
         self.turn = Turn::Ended;
         self.last.words.clear();
         self.last.failure = None;
+        self.told_end = Some(outcome.clone());
         AgentEvent::TurnEnded(outcome)
     }
 }
