@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Task};
+use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Source, Task};
 use ostler_agent::budget::{Budget, Ledger, Unmeasured};
 use ostler_agent::completion::{
     CUT_OFF, Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Wall,
@@ -418,7 +418,10 @@ impl<'a> Run<'a> {
         let parked = self.dog.why(self.desk.now()).parked_time;
         self.completion.decide(&Ending {
             turn: rounded.turn.as_ref(),
-            marker: self.plan.marker,
+            marker: match rounded.told_by {
+                Source::Stdout => self.plan.marker,
+                Source::Transcript => Marker::Transcript,
+            },
             exit: rounded.exit,
             stop: rounded.stop.as_ref(),
             session: self.session.as_deref(),

@@ -1,17 +1,22 @@
 //! One process of a run, from its start until nothing of it is left.
 //!
 //! An arm of the `select!` only says what arrived; what follows is in `take`, and all that is done to the process in
-//! `climb`; what the agent says is in `hearing`. After every arrival the ladder is asked too, so that an agent that never stops talking can be stopped.
+//! `climb`; what the agent says is in `hearing`, what it writes down for itself in `transcript`. After every arrival the
+//! ladder is asked too, so that an agent that never stops talking can be stopped.
 
 mod hearing;
+mod transcript;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use ostler_agent::agent::{Decoder, Exit, Order, Stdin};
+use ostler_agent::agent::{Decoder, Exit, Order, Source, Stdin};
 use ostler_agent::event::{AgentEvent, TurnOutcome};
 use ostler_agent::framer::Framer;
 use ostler_agent::outcome::{CancelledBy, Rule};
-use ostler_agent::run_event::RunEventKind;
+use ostler_agent::run_event::{Channel, RunEventKind};
+use ostler_agent::source;
 use ostler_agent::stopping::{self, Ladder, Patience, Rung, Signal, StopReason};
 use ostler_agent::watchdog::{self, Input, State};
 use tokio::io::AsyncReadExt as _;
@@ -23,6 +28,7 @@ use super::writer::Writer;
 use super::{Request, Run, Unsaid, clock};
 use crate::contain::{self, Contained, StopSignal, TreeSample};
 use crate::journal::{JournalError, Stream};
+use transcript::Transcript;
 
 /// Read at once: as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
@@ -37,6 +43,8 @@ const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug)]
 pub(super) struct Rounded {
     pub(super) turn: Option<TurnOutcome>,
+    /// Where the turn's end was told.
+    pub(super) told_by: Source,
     pub(super) exit: Option<Exit>,
     pub(super) stop: Option<StopReason>,
     /// How long nothing was heard when it was stopped.
@@ -49,6 +57,7 @@ enum Arrived {
     Asked(Request),
     Bytes(Stream, usize),
     Exited,
+    Grown(Vec<PathBuf>),
     Time,
 }
 
@@ -75,8 +84,9 @@ pub(super) struct Round<'r, 'a> {
     turn: Option<TurnOutcome>,
     quiet: Duration,
     sampled: TreeSample,
-    /// When it was last written down that something was seen.
-    seen: Option<Duration>,
+    /// When it was last written down that something was seen on a channel.
+    seen: BTreeMap<Channel, Duration>,
+    transcript: Transcript,
     survivors: u32,
     life: Life,
 }
@@ -86,6 +96,7 @@ impl<'r, 'a> Round<'r, 'a> {
         let (writer, ear) = Writer::start(child.stdin.take(), stdin);
         let mut decoder = run.plan.agent.decoder(run.ledger.spent());
         decoder.clock(clock::shown());
+        let transcript = Transcript::new(run.plan, run.session.as_deref());
         Self {
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
@@ -99,7 +110,8 @@ impl<'r, 'a> Round<'r, 'a> {
             turn: None,
             quiet: Duration::ZERO,
             sampled: TreeSample::default(),
-            seen: None,
+            seen: BTreeMap::new(),
+            transcript,
             survivors: 0,
             life: Life::Running,
             run,
@@ -118,6 +130,7 @@ impl<'r, 'a> Round<'r, 'a> {
         }
         Ok(Rounded {
             turn: self.turn,
+            told_by: self.transcript.ended_by,
             exit: foreign(self.child.leader_exit().await),
             stop: self.ladder.reason().cloned(),
             quiet: self.quiet,
@@ -135,6 +148,7 @@ impl<'r, 'a> Round<'r, 'a> {
                 request = self.run.requests.next() => Arrived::Asked(request),
                 count = read(&mut self.stdout, &mut out) => Arrived::Bytes(Stream::Stdout, count),
                 count = read(&mut self.stderr, &mut err) => Arrived::Bytes(Stream::Stderr, count),
+                files = self.transcript.grew() => Arrived::Grown(files),
                 _ = self.child.leader_exit(), if self.life == Life::Running => Arrived::Exited,
                 () = tokio::time::sleep_until(wake) => Arrived::Time,
             };
@@ -144,6 +158,7 @@ impl<'r, 'a> Round<'r, 'a> {
                 Arrived::Asked(Request::Stop(by)) => self.cancel(by).await?,
                 // Whoever asked may be gone.
                 Arrived::Asked(Request::Say { text, told }) => drop(told.send(self.prompt(text).await?)),
+                Arrived::Grown(files) => self.grew(&files).await?,
                 Arrived::Exited => self.exited().await?,
                 Arrived::Time => self.watch(Input::Tick).await?,
             }
@@ -153,7 +168,8 @@ impl<'r, 'a> Round<'r, 'a> {
     }
 
     fn wake(&self) -> Instant {
-        let due = [self.run.dog.wake_at(), self.ladder.wake_at()].into_iter().flatten().min();
+        let due = [self.run.dog.wake_at(), self.ladder.wake_at(), self.transcript.wake_at()];
+        let due = due.into_iter().flatten().min();
         let instant = due.and_then(|at| self.run.desk.instant(at));
         instant.unwrap_or_else(|| Instant::now() + FAR)
     }
@@ -163,6 +179,9 @@ impl<'r, 'a> Round<'r, 'a> {
         let now = self.run.desk.now();
         if self.ladder.wake_at().is_some_and(|at| at <= now) {
             self.climb(stopping::Input::Tick).await?;
+        }
+        if self.transcript.wake_at().is_some_and(|at| at <= now) {
+            self.source(source::Input::Tick).await?;
         }
         if self.life == Life::Exited && self.stdout.is_none() {
             self.begin(StopReason::Exited).await?;
@@ -318,6 +337,7 @@ impl<'r, 'a> Round<'r, 'a> {
             let rest = tokio::time::timeout_at(until, read(&mut self.stderr, &mut buffer)).await;
             self.muttered(&buffer[..rest.unwrap_or(0)])?;
         }
+        self.last_look().await?;
         let exit = foreign(self.child.leader_exit().await);
         self.watch(Input::Exited).await?;
         if let Some(exit) = exit {

@@ -8,6 +8,8 @@
 
 mod agents;
 mod bad_input;
+#[cfg(target_os = "linux")]
+mod channels;
 mod config;
 #[cfg(target_os = "linux")]
 mod contain;

@@ -8,6 +8,7 @@ use ostler_agent::event::{AgentEvent, Blocked};
 use ostler_agent::framer::Frame;
 use ostler_agent::record::Record;
 use ostler_agent::run_event::{Channel, RunEventKind};
+use ostler_agent::source;
 use ostler_agent::stopping::{self, StopReason};
 use ostler_agent::watchdog::{EventKind, Input, State};
 
@@ -17,7 +18,7 @@ use crate::journal::{JournalError, Stream};
 /// How much of the end of its standard error is looked at for why an agent failed.
 const TAIL: usize = 8 * 1024;
 
-/// How often it is written down that records came which mean nothing to us.
+/// How often it is written down that there is life on a channel.
 const SEEN_EVERY: Duration = Duration::from_secs(5);
 
 impl Round<'_, '_> {
@@ -36,6 +37,7 @@ impl Round<'_, '_> {
             self.read(record).await?;
         }
         if self.stdout.is_none() {
+            self.transcript.note(self.run.desk.now(), source::Input::Closed);
             self.watch(Input::Eof).await?;
         }
         Ok(())
@@ -54,12 +56,15 @@ impl Round<'_, '_> {
     }
 
     async fn read(&mut self, record: Record) -> Result<(), JournalError> {
+        if record != Record::Blank {
+            self.transcript.note(self.run.desk.now(), source::Input::Heard);
+        }
         let events = match record {
             Record::Blank => return Ok(()),
             Record::Json(value) => {
                 let events = self.decoder.events(Source::Stdout, &value);
                 if events.is_empty() {
-                    self.seen()?;
+                    self.seen(Channel::Stdout)?;
                     return self.watch(Input::Event(EventKind::Noted)).await;
                 }
                 events
@@ -82,12 +87,13 @@ impl Round<'_, '_> {
         Ok(())
     }
 
-    /// A record that meant nothing leaves no event, but it was life, and whoever reads the journal should see that.
-    fn seen(&mut self) -> Result<(), JournalError> {
+    /// Life that leaves no event of its own, which whoever reads the journal should see.
+    pub(super) fn seen(&mut self, channel: Channel) -> Result<(), JournalError> {
         let now = self.run.desk.now();
-        if self.seen.is_none_or(|last| now.saturating_sub(last) >= SEEN_EVERY) {
-            self.seen = Some(now);
-            self.run.desk.tell(RunEventKind::Seen { channel: Channel::Stdout })?;
+        let last = self.seen.get(&channel);
+        if last.is_none_or(|last| now.saturating_sub(*last) >= SEEN_EVERY) {
+            self.seen.insert(channel, now);
+            self.run.desk.tell(RunEventKind::Seen { channel })?;
         }
         Ok(())
     }
@@ -119,9 +125,13 @@ impl Round<'_, '_> {
         match event {
             AgentEvent::Started { session, .. } => {
                 self.run.session = Some(session.clone());
+                self.transcript.follow(self.run.plan, session);
                 self.turn = None;
             }
-            AgentEvent::TurnEnded(turn) => self.turn = Some(turn.clone()),
+            AgentEvent::TurnEnded(turn) => {
+                self.turn = Some(turn.clone());
+                self.transcript.note(self.run.desk.now(), source::Input::Ended);
+            }
             // A further turn, which nobody need have asked for.
             AgentEvent::Asked { .. }
             | AgentEvent::Said { within: None, .. }

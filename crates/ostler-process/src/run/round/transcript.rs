@@ -1,0 +1,277 @@
+//! The agent's own record of its session, and those of its sub-agents: that they grow is life, and where the standard
+//! output is dead the agent's is read instead. Which of the two is listened to is decided by [`Sources`].
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ostler_agent::agent::{Source, TranscriptPlace, Whereabouts};
+use ostler_agent::event::AgentEvent;
+use ostler_agent::framer::Frame;
+use ostler_agent::record::Record;
+use ostler_agent::run_event::{Channel, RunEventKind};
+use ostler_agent::source::{Action, Input, Sources, Twins};
+use ostler_agent::watchdog;
+
+use super::Round;
+use crate::journal::JournalError;
+use crate::run::Plan;
+use crate::tail::{Lines, Place, Progress, Tail};
+
+/// What is said when the transcript becomes the source.
+const TAKES_OVER: &str =
+    "its standard output is silent while its transcript goes on: the transcript is read instead";
+
+/// How often a file is read on in one go, 1 MiB each time. What is left is read when it grows again.
+const MOST_READS: usize = 256;
+
+/// The transcript of one process.
+pub(super) struct Transcript {
+    sources: Sources,
+    twins: Twins,
+    /// None before the session is known.
+    followed: Option<Followed>,
+    /// Where the end of the turn was told.
+    pub(super) ended_by: Source,
+}
+
+struct Followed {
+    session: String,
+    tail: Tail,
+    reading: Reading,
+}
+
+/// The file that can be read, besides those that only show life.
+enum Reading {
+    /// There is none.
+    Nothing,
+    /// It was not found yet: the one of this name, or the first that is found.
+    Wanted(Option<PathBuf>),
+    /// It was found.
+    Found(Lines),
+}
+
+/// What is in a transcript when it is first looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// What this process wrote.
+    Nothing,
+    /// What was told before.
+    All,
+}
+
+impl Transcript {
+    pub(super) fn new(plan: &Plan<'_>, session: Option<&str>) -> Self {
+        let twins = plan.agent.twins();
+        let sources = Sources::new(twins, plan.policy.limits.silence);
+        let mut transcript = Self { sources, twins, followed: None, ended_by: Source::Stdout };
+        if let Some(session) = session {
+            transcript.follow_from(plan, session, Known::All);
+        }
+        transcript
+    }
+
+    /// Follows the session, which this process has begun unless it was given it.
+    pub(super) fn follow(&mut self, plan: &Plan<'_>, session: &str) {
+        match &self.followed {
+            Some(followed) if followed.session == session => {}
+            // A session that was taken on under another id begins with what was told.
+            Some(_) => self.follow_from(plan, session, Known::All),
+            None => self.follow_from(plan, session, Known::Nothing),
+        }
+    }
+
+    fn follow_from(&mut self, plan: &Plan<'_>, session: &str, known: Known) {
+        let Some((places, reading)) = places(plan, session) else { return };
+        let mut followed = Followed { session: session.to_owned(), tail: Tail::new(places), reading };
+        followed.find(known);
+        self.followed = Some(followed);
+    }
+
+    /// When it wants to be looked at.
+    pub(super) fn wake_at(&self) -> Option<Duration> {
+        self.followed.as_ref().and_then(|_| self.sources.wake_at())
+    }
+
+    /// Waits until some of the files grew; for ever if none are followed. Cancel safe.
+    pub(super) async fn grew(&mut self) -> Vec<PathBuf> {
+        match &mut self.followed {
+            Some(followed) => followed.tail.grew().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes what happened to the standard output.
+    pub(super) fn note(&mut self, at: Duration, input: Input) {
+        if self.sources.step(at, input) == Action::Skip
+            && let Some(followed) = &mut self.followed
+        {
+            followed.skip();
+        }
+    }
+}
+
+impl Followed {
+    /// Whether the file is the one that is read.
+    fn reads(&self, path: &Path) -> bool {
+        match &self.reading {
+            Reading::Nothing => false,
+            Reading::Wanted(wanted) => wanted.as_deref().is_none_or(|wanted| wanted == path),
+            Reading::Found(lines) => lines.path() == path,
+        }
+    }
+
+    /// Finds the file, if it is there by now.
+    fn find(&mut self, known: Known) {
+        if !matches!(self.reading, Reading::Wanted(_)) {
+            return;
+        }
+        let found = self.tail.files().find(|(path, _)| self.reads(path));
+        if let Some((path, length)) = found {
+            let offset = match known {
+                Known::Nothing => 0,
+                Known::All => length,
+            };
+            self.reading = Reading::Found(Lines::at(path, offset));
+        }
+    }
+
+    /// What the file has by now was told.
+    fn skip(&mut self) {
+        self.find(Known::Nothing);
+        let found = self.tail.files().find(|(path, _)| self.reads(path));
+        if let Some((path, length)) = found {
+            self.reading = Reading::Found(Lines::at(path, length));
+        }
+    }
+
+    /// The records that are new.
+    fn records(&mut self) -> Vec<Record> {
+        self.find(Known::Nothing);
+        let mut records = Vec::new();
+        let Reading::Found(lines) = &mut self.reading else { return records };
+        for _ in 0..MOST_READS {
+            let read = lines.read(|frame| match frame {
+                Frame::Line(line) => records.push(Record::read(line)),
+                Frame::TooLong(_) => {}
+            });
+            match read {
+                // What a file that was written anew repeats has the ids of what was told.
+                Ok(Progress::More | Progress::StartedOver) => {}
+                Ok(Progress::CaughtUp) => break,
+                Err(error) => {
+                    tracing::debug!(target: "ostler::run", %error, "the transcript cannot be read");
+                    break;
+                }
+            }
+        }
+        records
+    }
+}
+
+impl Round<'_, '_> {
+    /// Files of the session grew: that is life, whatever is in them.
+    pub(super) async fn grew(&mut self, files: &[PathBuf]) -> Result<(), JournalError> {
+        self.seen(Channel::Transcript)?;
+        self.watch(watchdog::Input::TranscriptGrew).await?;
+        let is_read = self
+            .transcript
+            .followed
+            .as_ref()
+            .is_some_and(|followed| files.iter().any(|path| followed.reads(path)));
+        if is_read { self.source(Input::Grew).await } else { Ok(()) }
+    }
+
+    /// Tells what happened to the transcript, and does what follows.
+    pub(super) async fn source(&mut self, input: Input) -> Result<(), JournalError> {
+        match self.transcript.sources.step(self.run.desk.now(), input) {
+            Action::Nothing | Action::Skip => Ok(()),
+            Action::Read => {
+                let events = self.written();
+                self.tell_written(events).await
+            }
+            Action::Look => {
+                let events = self.written();
+                if !events.iter().any(is_work) {
+                    self.transcript.note(self.run.desk.now(), Input::Vain);
+                    return Ok(());
+                }
+                self.transcript.note(self.run.desk.now(), Input::Found);
+                self.run.desk.tell(RunEventKind::Warn { text: TAKES_OVER.to_owned() })?;
+                self.tell_written(events).await
+            }
+        }
+    }
+
+    /// The process is gone, and the end of its turn was not heard: it may have written it down. Only where what was
+    /// heard before can be told from it.
+    pub(super) async fn last_look(&mut self) -> Result<(), JournalError> {
+        if self.turn.is_some() || self.transcript.twins == Twins::Unnamed {
+            return Ok(());
+        }
+        let events = self.written();
+        if events.iter().any(is_work) { self.tell_written(events).await } else { Ok(()) }
+    }
+
+    /// What is new in the transcript.
+    fn written(&mut self) -> Vec<AgentEvent> {
+        let Some(followed) = &mut self.transcript.followed else { return Vec::new() };
+        let records = followed.records();
+        let read = |record| match record {
+            Record::Json(value) => self.decoder.events(Source::Transcript, &value),
+            // A line that another program wrote there means nothing to us.
+            Record::Blank | Record::Noise(_) | Record::Garbled(_) => Vec::new(),
+        };
+        records.into_iter().flat_map(read).collect()
+    }
+
+    async fn tell_written(&mut self, events: Vec<AgentEvent>) -> Result<(), JournalError> {
+        for event in events {
+            if matches!(event, AgentEvent::TurnEnded(_)) {
+                self.transcript.ended_by = Source::Transcript;
+            }
+            self.heard(event).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether it is something that the standard output would have told too.
+fn is_work(event: &AgentEvent) -> bool {
+    match event {
+        AgentEvent::Said { .. }
+        | AgentEvent::Thought { .. }
+        | AgentEvent::ToolStarted { .. }
+        | AgentEvent::ToolEnded { .. }
+        | AgentEvent::TurnEnded(_) => true,
+        AgentEvent::Started { .. }
+        | AgentEvent::Asked { .. }
+        | AgentEvent::TaskOpened { .. }
+        | AgentEvent::TaskClosed { .. }
+        | AgentEvent::Spent(_)
+        | AgentEvent::Blocked(_)
+        | AgentEvent::Noted { .. }
+        | AgentEvent::Unknown { .. } => false,
+    }
+}
+
+/// Where the files of a session are, and which of them can be read.
+fn places(plan: &Plan<'_>, session: &str) -> Option<(Vec<Place>, Reading)> {
+    let variable = |name: &str| {
+        let found = plan.env.iter().rev().find(|(known, _)| known == OsStr::new(name));
+        found.and_then(|(_, value)| value.to_str().map(str::to_owned))
+    };
+    let home = variable("HOME").map(PathBuf::from).or_else(std::env::home_dir).unwrap_or_default();
+    let whereabouts = Whereabouts { home: &home, variable: &variable, workspace: &plan.workspace, session };
+    Some(match plan.agent.transcript(&whereabouts)? {
+        TranscriptPlace::File { path, beside } => {
+            let beside = beside.map(|folder| Place::Below { folder, name: "*.jsonl".to_owned() });
+            let places = std::iter::once(Place::File(path.clone())).chain(beside).collect();
+            (places, Reading::Wanted(Some(path)))
+        }
+        TranscriptPlace::Below { folder, suffix } => {
+            (vec![Place::Below { folder, name: format!("*{suffix}") }], Reading::Wanted(None))
+        }
+        TranscriptPlace::Growth { files } => (files.into_iter().map(Place::File).collect(), Reading::Nothing),
+    })
+}
