@@ -164,6 +164,11 @@ impl Watchdog {
         self.dues().into_iter().flatten().map(|due| due.at.max(self.now)).min()
     }
 
+    /// When something was last seen on a channel, whether it counted or not: since the run began.
+    pub fn last_seen(&self, channel: Channel) -> Option<Duration> {
+        self.seen.get(&channel).copied()
+    }
+
     /// Where the run is.
     pub fn state(&self) -> State {
         match self.life {
@@ -213,6 +218,10 @@ impl Watchdog {
             Input::BridgeCall => self.heard(Channel::Bridge, Word::Aside),
             Input::TranscriptGrew => self.heard(Channel::Transcript, Word::Aside),
             Input::TreeSample { cpu, io } => self.sampled(cpu, io),
+            Input::TreeBusy => {
+                self.quiet.busy(self.agent.read(self.now));
+                self.tree_is_busy();
+            }
             Input::WorkspaceChanged => {
                 self.seen.insert(Channel::Workspace, self.now);
                 if self.state() == State::Waiting {
@@ -288,13 +297,15 @@ impl Watchdog {
 
     fn sampled(&mut self, cpu: Duration, io: u64) {
         match self.quiet.sampled(self.agent.read(self.now), cpu, io) {
-            Tree::Busy => {
-                self.seen.insert(Channel::Tree, self.now);
-                if self.state() == State::Waiting {
-                    self.heard(Channel::Tree, Word::Aside);
-                }
-            }
+            Tree::Busy => self.tree_is_busy(),
             Tree::Idle | Tree::Unknown => {}
+        }
+    }
+
+    fn tree_is_busy(&mut self) {
+        self.seen.insert(Channel::Tree, self.now);
+        if self.state() == State::Waiting {
+            self.heard(Channel::Tree, Word::Aside);
         }
     }
 

@@ -59,6 +59,8 @@ pub enum Input {
         /// Bytes they read and wrote.
         io: u64,
     },
+    /// Such a sample showed that they are busy: for whoever knows no more of it than that.
+    TreeBusy,
     /// A file of the workspace changed.
     WorkspaceChanged,
     /// From now on the run waits for something that is not the agent: a quota, the network, a person.

@@ -26,6 +26,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => Just(Input::TranscriptGrew),
         2 => (0u64..1000, any::<u16>())
             .prop_map(|(cpu, io)| Input::TreeSample { cpu: secs(cpu), io: u64::from(io) }),
+        1 => Just(Input::TreeBusy),
         1 => Just(Input::WorkspaceChanged),
         1 => Just(Input::Parked),
         1 => Just(Input::Unparked),

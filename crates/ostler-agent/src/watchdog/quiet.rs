@@ -57,6 +57,13 @@ impl Quiet {
         self.asked = at;
     }
 
+    /// Takes a sample that was found to be busy.
+    pub(super) fn busy(&mut self, at: Duration) {
+        self.asked = at;
+        self.sampled = at;
+        self.tree = Tree::Busy;
+    }
+
     /// Takes a sample of what happened since the previous one. It tells something about this stretch only if all of
     /// it does: what was done before the quiet began is no sign of life in it.
     pub(super) fn sampled(&mut self, at: Duration, cpu: Duration, io: u64) -> Tree {

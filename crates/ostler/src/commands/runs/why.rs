@@ -64,7 +64,7 @@ fn inputs(kind: &RunEventKind) -> Vec<Input> {
             Channel::Stdout => Input::Event(EventKind::Noted),
             Channel::Transcript => Input::TranscriptGrew,
             Channel::Bridge => Input::BridgeCall,
-            Channel::Tree => Input::Tick,
+            Channel::Tree => Input::TreeBusy,
             Channel::Workspace => Input::WorkspaceChanged,
         }],
         RunEventKind::Parked { .. } => vec![Input::Parked],
