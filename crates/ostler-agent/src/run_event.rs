@@ -136,7 +136,7 @@ pub struct Listed {
     pub first: Vec<String>,
 }
 
-/// Lines, as git counts them.
+/// Lines that differ from the commit that was checked out when the agent began, as git counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diff {
     /// Files that differ.
@@ -144,6 +144,20 @@ pub struct Diff {
     /// Lines that are new.
     pub insertions: u64,
     /// Lines that are gone.
+    pub deletions: u64,
+    /// What was different already before the agent began, where that is known.
+    #[serde(default)]
+    pub before: Option<Counted>,
+}
+
+/// Lines as git counted them at some time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Files that differed.
+    pub files: u64,
+    /// Lines that were new.
+    pub insertions: u64,
+    /// Lines that were gone.
     pub deletions: u64,
 }
 
@@ -218,7 +232,7 @@ mod tests {
             RunEventKind::Unparked,
             RunEventKind::Changes(Changes {
                 created: Listed { count: 1, first: vec!["todo.js".to_owned()] },
-                diff: Some(Diff { files: 1, insertions: 9, deletions: 0 }),
+                diff: Some(Diff { files: 1, insertions: 9, deletions: 0, before: Some(Counted::default()) }),
                 ..Changes::default()
             }),
             RunEventKind::Outcome(json!({"outcome": "completed"})),

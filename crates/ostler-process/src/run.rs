@@ -10,6 +10,7 @@ mod desk;
 mod environment;
 mod round;
 mod wording;
+mod workplace;
 mod writer;
 
 use std::ffi::OsString;
@@ -33,6 +34,7 @@ pub use account::{limits_from, limits_json, sentence};
 use desk::Desk;
 pub use environment::{PrivateError, inherited, rehearsed, write_private};
 use round::{Round, Rounded};
+use workplace::Workplace;
 
 /// Added at most to the time at which a quota is there again: many come back at that second.
 const MOST_JITTER: u64 = 20;
@@ -232,8 +234,10 @@ pub async fn run(
         Beginning::GoneOn { past, prompt, age } => (Some(past), prompt, age),
     };
     let (spent, turns) = past.as_ref().map_or((None, 0), |past| (past.spent, past.turns));
+    let workplace = Workplace::new(&plan.workspace, journal.folder());
     let mut run = Run {
         plan,
+        workplace,
         desk: Desk::new(journal, observe, age),
         dog: Watchdog::new(plan.policy.limits),
         ledger: Ledger::going_on(plan.budget, spent, turns),
@@ -255,6 +259,9 @@ pub async fn run(
     };
     let (outcome, evidence) = run.rounds(attempt, &facts.run).await?;
     run.tell_budget(&outcome)?;
+    if let Some(changes) = run.workplace.changes() {
+        run.desk.tell(RunEventKind::Changes(changes))?;
+    }
     let report = run.report(facts, outcome, evidence);
     run.desk.close(&report)?;
     Ok(report)
@@ -324,6 +331,7 @@ impl Requests {
 /// What lasts from the first process of a run to the last.
 struct Run<'a> {
     plan: &'a Plan<'a>,
+    workplace: Workplace,
     desk: Desk<'a>,
     dog: Watchdog,
     ledger: Ledger,
@@ -349,7 +357,8 @@ impl<'a> Run<'a> {
                 Err(outcome) => return Ok((outcome, Vec::new())),
             };
             self.survivors = self.survivors.saturating_add(rounded.survivors);
-            let (prompt, reason) = match self.decide(&rounded) {
+            let progress = self.workplace.progress().await;
+            let (prompt, reason) = match self.decide(&rounded, progress) {
                 Decision::Complete { evidence } => return Ok((RunOutcome::Completed, evidence)),
                 Decision::Outcome(outcome) => return Ok((outcome, Vec::new())),
                 Decision::Resume { prompt, missing, .. } if missing.is_empty() => {
@@ -398,6 +407,7 @@ impl<'a> Run<'a> {
             tier: None,
             guard: self.plan.guard.clone(),
         };
+        self.workplace.look();
         let child = match Contained::start(spawn).await {
             Ok(child) => child,
             Err(error) => {
@@ -411,10 +421,11 @@ impl<'a> Run<'a> {
             containment,
             command: String::new(),
         })?;
+        self.workplace.watch();
         Ok(Ok(Round::new(self, child, launch.stdin)))
     }
 
-    fn decide(&mut self, rounded: &Rounded) -> Decision {
+    fn decide(&mut self, rounded: &Rounded, progress: Progress) -> Decision {
         let parked = self.dog.why(self.desk.now()).parked_time;
         self.completion.decide(&Ending {
             turn: rounded.turn.as_ref(),
@@ -425,7 +436,7 @@ impl<'a> Run<'a> {
             exit: rounded.exit,
             stop: rounded.stop.as_ref(),
             session: self.session.as_deref(),
-            progress: Progress::None,
+            progress,
             missing: &[],
             found: &[],
             forbidden: self.ledger.forbids_a_turn(),

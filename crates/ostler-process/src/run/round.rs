@@ -58,6 +58,7 @@ enum Arrived {
     Bytes(Stream, usize),
     Exited,
     Grown(Vec<PathBuf>),
+    Changed,
     Time,
 }
 
@@ -149,6 +150,7 @@ impl<'r, 'a> Round<'r, 'a> {
                 count = read(&mut self.stdout, &mut out) => Arrived::Bytes(Stream::Stdout, count),
                 count = read(&mut self.stderr, &mut err) => Arrived::Bytes(Stream::Stderr, count),
                 files = self.transcript.grew() => Arrived::Grown(files),
+                () = self.run.workplace.changed() => Arrived::Changed,
                 _ = self.child.leader_exit(), if self.life == Life::Running => Arrived::Exited,
                 () = tokio::time::sleep_until(wake) => Arrived::Time,
             };
@@ -159,6 +161,10 @@ impl<'r, 'a> Round<'r, 'a> {
                 // Whoever asked may be gone.
                 Arrived::Asked(Request::Say { text, told }) => drop(told.send(self.prompt(text).await?)),
                 Arrived::Grown(files) => self.grew(&files).await?,
+                Arrived::Changed => {
+                    self.seen(Channel::Workspace)?;
+                    self.watch(Input::WorkspaceChanged).await?;
+                }
                 Arrived::Exited => self.exited().await?,
                 Arrived::Time => self.watch(Input::Tick).await?,
             }
@@ -233,7 +239,14 @@ impl<'r, 'a> Round<'r, 'a> {
     async fn watch(&mut self, input: Input) -> Result<(), JournalError> {
         let mut next = Some(input);
         while let Some(input) = next.take() {
-            match self.run.dog.step(self.run.desk.now(), input) {
+            let (now, is_sample) = (self.run.desk.now(), matches!(input, Input::TreeSample { .. }));
+            let action = self.run.dog.step(now, input);
+            let is_busy = is_sample && self.run.dog.last_seen(watchdog::Channel::Tree) >= Some(now);
+            if is_busy {
+                // Samples are rare already.
+                self.run.desk.tell(RunEventKind::Seen { channel: Channel::Tree })?;
+            }
+            match action {
                 watchdog::Action::Nothing => {}
                 watchdog::Action::Warn(warning) => {
                     self.run.desk.tell(RunEventKind::Warn { text: worded(&warning) })?;

@@ -22,7 +22,7 @@ pub(super) const MOST_FILES: usize = 50_000;
 const BEFORE_LIMIT: Duration = Duration::from_millis(300);
 
 /// How long the look at the end may take: the outcome waits for it.
-const AFTER_LIMIT: Duration = Duration::from_secs(2);
+const AFTER_LIMIT: Duration = Duration::from_millis(300);
 
 /// How many paths of a kind are told.
 const MOST_TOLD: usize = 200;
@@ -45,6 +45,8 @@ struct Taken {
 #[derive(Debug)]
 struct Files {
     stamps: HashMap<PathBuf, Stamp>,
+    /// Those that were touched before they were looked at: an agent need not wait for the look.
+    touched: HashSet<PathBuf>,
     extent: Extent,
 }
 
@@ -61,26 +63,34 @@ impl From<&Metadata> for Stamp {
 }
 
 impl Snapshot {
-    /// Looks at the workspace now, and asks git where it stands. Takes at most 0.4 s; what was not reached by then is
-    /// missing, and [`extent`](Self::extent) says so. Never fails. Dropping the future ends the look.
-    pub async fn take(workspace: &Workspace) -> Self {
-        Self::take_within(workspace, BEFORE_LIMIT).await
+    /// Looks at the workspace, and asks git where it stands. Takes at most 0.4 s; what was not reached by then is
+    /// missing, and [`extent`](Self::extent) says so. What is created or changed between this call and the look is told
+    /// apart, so that nobody need wait for it. Never fails. Dropping the future ends the look.
+    pub fn take(workspace: &Workspace) -> impl Future<Output = Self> + Send + 'static {
+        Self::take_within(workspace, BEFORE_LIMIT)
     }
 
-    async fn take_within(workspace: &Workspace, limit: Duration) -> Self {
+    fn take_within(
+        workspace: &Workspace,
+        limit: Duration,
+    ) -> impl Future<Output = Self> + Send + 'static + use<> {
         let began = SystemTime::now();
-        let place = workspace.clone();
-        let (files, standing) = tokio::join!(
-            aside(limit, move |leash| look(&place, leash)),
-            tokio::time::timeout(limit, git::standing(&workspace.root)),
-        );
-        let nothing = || Files { stamps: HashMap::new(), extent: Extent::Partial };
-        Self(Arc::new(Taken {
-            workspace: workspace.clone(),
-            files: files.unwrap_or_else(nothing),
-            began,
-            standing: standing.ok().flatten(),
-        }))
+        let workspace = workspace.clone();
+        async move {
+            let place = workspace.clone();
+            let (files, standing) = tokio::join!(
+                aside(limit, move |leash| look(&place, began, leash)),
+                tokio::time::timeout(limit, git::standing(&workspace.root)),
+            );
+            let nothing =
+                || Files { stamps: HashMap::new(), touched: HashSet::new(), extent: Extent::Partial };
+            Self(Arc::new(Taken {
+                workspace,
+                files: files.unwrap_or_else(nothing),
+                began,
+                standing: standing.ok().flatten(),
+            }))
+        }
     }
 
     /// Whether it has all files.
@@ -88,7 +98,7 @@ impl Snapshot {
         self.0.files.extent
     }
 
-    /// What is different now. Takes at most 2.1 s; what was not reached by then is missing, and the extent says so.
+    /// What is different now. Takes at most 0.4 s; what was not reached by then is missing, and the extent says so.
     /// Never fails. Dropping the future ends the look, and git.
     pub async fn changes(&self) -> Changes {
         self.changes_within(AFTER_LIMIT).await
@@ -113,12 +123,18 @@ impl Snapshot {
     }
 }
 
-fn look(workspace: &Workspace, leash: &Leash) -> Files {
-    let mut stamps = HashMap::new();
+fn look(workspace: &Workspace, began: SystemTime, leash: &Leash) -> Files {
+    let (mut stamps, mut touched) = (HashMap::new(), HashSet::new());
+    let began = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let extent = each_file(workspace, leash, |path, found| {
+        // The file system's clock is behind ours by a tick at most, and no agent is as quick as that.
+        let at = (u64::try_from(found.ctime()).unwrap_or_default(), found.ctime_nsec());
+        if at >= (began.as_secs(), i64::from(began.subsec_nanos())) {
+            touched.insert(path.to_owned());
+        }
         stamps.insert(path.to_owned(), Stamp::from(found));
     });
-    Files { stamps, extent }
+    Files { stamps, touched, extent }
 }
 
 /// Hands on every file that is looked at, by its path from the root.
@@ -167,7 +183,10 @@ fn compare(before: &Taken, leash: &Leash) -> Found {
         None => unknown.push((path.to_owned(), Birth::of(now, before.began))),
         Some((path, was)) => {
             still_there.insert(path.as_path());
-            if *was != Stamp::from(now) {
+            if before.files.touched.contains(path) {
+                let is_new = now.created().is_ok_and(|born| born >= before.began);
+                if is_new { &mut found.created } else { &mut found.changed }.push(path.clone());
+            } else if *was != Stamp::from(now) {
                 found.changed.push(path.clone());
             }
         }

@@ -50,6 +50,24 @@ async fn what_was_created_changed_and_removed_is_told() {
     assert_eq!(changes(&before).await, want, "asking changes nothing");
 }
 
+/// The agent is started while the look is under way.
+#[tokio::test]
+async fn what_changes_before_it_is_looked_at_is_told() {
+    let (folder, workspace) = workspace(&[("old", "1"), ("same", "1")]);
+    let look = Snapshot::take_within(&workspace, DEADLINE);
+    // A whole tick of the file system's clock, which is no process's to wait for.
+    let began = SystemTime::now();
+    while began.elapsed().unwrap_or_default() < CLOCK_SLACK / 50 {
+        std::thread::yield_now();
+    }
+    write(folder.path(), "old", "22");
+    write(folder.path(), "new", "2");
+    let before = look.await;
+    let found = changes(&before).await;
+    assert_eq!((found.created, found.changed, found.removed), (paths(&["new"]), paths(&["old"]), paths(&[])));
+    assert_eq!(found.extent, Extent::Whole);
+}
+
 #[tokio::test]
 async fn five_thousand_files_are_counted_and_the_first_are_named() {
     let (folder, workspace) = workspace(&[]);
@@ -104,7 +122,7 @@ async fn a_workspace_that_is_not_there_has_nothing() {
 /// As if it had been taken in an hour: what is there now is old.
 async fn taken_later(workspace: &Workspace, leash: &Leash) -> Taken {
     let began = SystemTime::now() + Duration::from_secs(3600);
-    Taken { workspace: workspace.clone(), files: look(workspace, leash), began, standing: None }
+    Taken { workspace: workspace.clone(), files: look(workspace, began, leash), began, standing: None }
 }
 
 #[tokio::test]

@@ -91,6 +91,85 @@ fn a_session_whose_transcript_does_not_grow_is_stuck() {
     assert!(why.contains("fired    rule `silence`"), "{why}");
 }
 
+#[test]
+fn what_the_agent_changed_is_told_before_the_outcome() {
+    let ground = ground(
+        r#"
+        [[step]]
+        do = [
+          { say = "Begun." },
+          { write_file = "made.txt", content = "made" },
+          { write_file = "old.txt", content = "new content" },
+        ]
+        "#,
+    );
+    ground.put("project/old.txt", "old");
+    let (ended, lines) = run(&ground, &["go"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let changes = &lines[lines.len() - 2];
+    assert_eq!(changes["kind"], "changes", "{}", ended.stdout);
+    assert_eq!(changes["created"]["first"], serde_json::json!(["made.txt"]), "{changes}");
+    assert_eq!(changes["changed"]["first"], serde_json::json!(["old.txt"]), "{changes}");
+    assert_eq!((&changes["removed"]["count"], &changes["partial"]), (&0.into(), &false.into()));
+}
+
+/// While a call is open, files that it writes are life: nothing else is heard of it for twice as long as is allowed.
+#[test]
+fn a_silent_tool_that_writes_files_is_left_alone() {
+    let ground = ground(
+        r#"
+        [[step]]
+        do = [
+          { tool = "Bash", arguments = { command = "long" }, output = "ok", for = "9s" },
+          { say = "Done." },
+        ]
+        "#,
+    );
+    let mut command = ground.command(&["run", "-a", "claude-headless", "--json", "--open-call", "4s", "go"]);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    // Somebody writes once a second, for as long as the tool is open.
+    let (project, stop) =
+        (ground.at("project"), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
+    let stopped = stop.clone();
+    let writing = std::thread::spawn(move || {
+        for number in 0..u32::MAX {
+            if stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                return;
+            }
+            std::fs::write(project.join("log"), number.to_string()).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(500));
+        }
+    });
+    let output = crate::ground::ended(child);
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    writing.join().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    assert!(stdout.contains("\"channel\":\"workspace\""), "{stdout}");
+    let why = ground.run(&["runs", "why", "last"]).stdout;
+    assert!(why.contains("seen     workspace at"), "{why}");
+}
+
+/// While a call is open, descendants that use the processor are life.
+#[test]
+fn a_silent_tool_whose_processes_are_busy_is_left_alone() {
+    let ground = ground(
+        r#"
+        [[step]]
+        do = [
+          { setsid_child = { count = 1, busy = true, life = "60s" } },
+          { tool = "Bash", arguments = { command = "long" }, output = "ok", for = "15s" },
+          { say = "Done." },
+        ]
+        "#,
+    );
+    let (ended, lines) = run(&ground, &["--open-call", "6s", "go"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(lines.iter().any(|line| line["channel"] == "tree"), "{}", ended.stdout);
+    let why = ground.run(&["runs", "why", "last"]).stdout;
+    assert!(why.contains("seen     tree at"), "{why}");
+}
+
 /// Real agents have been seen to exit while the last of their output was on its way into the pipe.
 #[test]
 fn an_end_that_was_only_written_down_is_found_after_the_exit() {

@@ -1,0 +1,117 @@
+//! The folder that the agent works in: whether something changes there now, and what did. It can neither delay nor fail
+//! a run: looks are taken beside it, and what is not known in time is left out.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ostler_agent::completion::Progress;
+use ostler_agent::run_event::{self, Counted, Listed};
+use tokio::task::JoinSet;
+
+use crate::workspace::{Changes, Diff, DiffStat, Extent, Monitor, Paths, Snapshot, Workspace};
+
+/// How long a look that was begun before the agent is waited for, once the agent has ended: it was to take no longer.
+const LATE: Duration = Duration::from_millis(300);
+
+pub(super) struct Workplace {
+    workspace: Workspace,
+    /// Begins with the first process, and ends with the run.
+    monitor: Option<Monitor>,
+    /// At most one look is under way.
+    taking: JoinSet<Snapshot>,
+    /// As it was before the first process.
+    first: Option<Snapshot>,
+    /// As it was before the last one, if that is another.
+    last: Option<Snapshot>,
+    /// What is different from the first, as of the last decision.
+    changes: Option<Changes>,
+}
+
+impl Workplace {
+    /// `folder` is the run's own, in Ostler's home.
+    pub(super) fn new(root: &Path, folder: &Path) -> Self {
+        let home = folder.ancestors().nth(2).unwrap_or(folder);
+        let workspace = Workspace { root: root.to_owned(), own: vec![home.to_owned()] };
+        Self { workspace, monitor: None, taking: JoinSet::new(), first: None, last: None, changes: None }
+    }
+
+    /// Begins to look, before a process is started. Returns at once.
+    pub(super) fn look(&mut self) {
+        self.taking.spawn(Snapshot::take(&self.workspace));
+    }
+
+    /// Begins to watch, after a process was started. Returns at once.
+    pub(super) fn watch(&mut self) {
+        self.monitor.get_or_insert_with(|| Monitor::start(&self.workspace));
+    }
+
+    /// Waits until something changes; for ever if nobody watches. Cancel safe.
+    pub(super) async fn changed(&mut self) {
+        match &mut self.monitor {
+            Some(monitor) => monitor.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether the last process changed something. Takes less than a second.
+    pub(super) async fn progress(&mut self) -> Progress {
+        self.take_in().await;
+        self.changes = match &self.first {
+            Some(first) => Some(first.changes().await),
+            None => None,
+        };
+        let since_last = match &self.last {
+            Some(last) => Some(last.changes().await),
+            None => self.changes.clone(),
+        };
+        let made = |changes: &Changes| {
+            [&changes.created, &changes.changed, &changes.removed].iter().any(|paths| paths.count() > 0)
+        };
+        if since_last.is_some_and(|changes| made(&changes)) { Progress::Made } else { Progress::None }
+    }
+
+    /// What is different since the run began, as of the last decision.
+    pub(super) fn changes(&mut self) -> Option<run_event::Changes> {
+        self.changes.take().map(told)
+    }
+
+    async fn take_in(&mut self) {
+        let taken = tokio::time::timeout(LATE, self.taking.join_next()).await;
+        self.taking.abort_all();
+        let Ok(Some(Ok(snapshot))) = taken else { return };
+        if self.first.is_none() {
+            self.first = Some(snapshot);
+        } else {
+            self.last = Some(snapshot);
+        }
+    }
+}
+
+fn told(changes: Changes) -> run_event::Changes {
+    run_event::Changes {
+        created: listed(&changes.created),
+        changed: listed(&changes.changed),
+        removed: listed(&changes.removed),
+        partial: changes.extent == Extent::Partial,
+        diff: changes.diff.as_ref().map(diff),
+    }
+}
+
+fn listed(paths: &Paths) -> Listed {
+    let first = paths.first.iter().map(|path: &PathBuf| path.to_string_lossy().into_owned()).collect();
+    Listed { count: u64::try_from(paths.count()).unwrap_or(u64::MAX), first }
+}
+
+fn diff(diff: &Diff) -> run_event::Diff {
+    let now = diff.now;
+    run_event::Diff {
+        files: now.files,
+        insertions: now.inserted,
+        deletions: now.deleted,
+        before: diff.before.map(counted),
+    }
+}
+
+fn counted(stat: DiffStat) -> Counted {
+    Counted { files: stat.files, insertions: stat.inserted, deletions: stat.deleted }
+}
