@@ -4,7 +4,7 @@
 //! is readable up to the moment of any crash: at worst its last line is torn. Files 0600, folders 0700.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,11 @@ use ostler_agent::run_event::{RunEvent, RunEventKind};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+mod last_line;
 mod past;
 mod reading;
 
+use last_line::{ends_a_line, last_seq};
 pub use past::Past;
 pub use reading::{Kept, State, find, list};
 
@@ -147,7 +149,8 @@ impl JournalError {
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// A run's folder, open for writing. While it is open nobody else can open it: that is how a run without an owner is
@@ -158,6 +161,8 @@ pub struct Journal {
     stdout: File,
     stderr: File,
     events: File,
+    /// Where the last whole line of the events ends.
+    length: u64,
     seq: u64,
     _lock: Lock,
 }
@@ -176,24 +181,31 @@ impl Drop for Lock {
 }
 
 impl Journal {
-    /// Makes the folder of a new run.
+    /// Makes the folder of a new run. On failure nothing of it is left.
     pub fn create(runs: &Path, facts: &Facts) -> Result<Self, JournalError> {
         let folder = runs.join(&facts.run);
-        let raw = folder.join("raw");
-        let failed = |source| JournalError::Create { path: folder.clone(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(&raw).map_err(failed)?;
-        let journal = Self::open(&folder, &facts.run, 0)?;
+        let created = Self::create_in(&folder, facts);
+        if created.is_err() {
+            // Its name is new, so that all in it is ours.
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+        created
+    }
+
+    fn create_in(folder: &Path, facts: &Facts) -> Result<Self, JournalError> {
+        let failed = |source| JournalError::Create { path: folder.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(folder.join("raw")).map_err(failed)?;
+        let journal = Self::open(folder, &facts.run)?;
         journal.write_facts(facts)?;
         Ok(journal)
     }
 
     /// Opens the folder of a run that nobody owns, to go on with it under these facts. Also tells what was before.
     pub fn go_on(kept: &Kept, facts: &Facts) -> Result<(Self, Past), JournalError> {
-        let mut journal = Self::open(&kept.folder, &kept.facts.run, 0)?;
+        let mut journal = Self::open(&kept.folder, &kept.facts.run)?;
         // Read once the lock is held: nobody writes any more.
         let past = Past::read(kept)?;
-        journal.seq = past.seq;
-        journal.mend_torn_line()?;
+        journal.mend()?;
         journal.write_facts(facts)?;
         // From now on it has no outcome, also if we are killed. How it ended before stays among its events.
         let path = kept.folder.join("outcome.json");
@@ -213,7 +225,7 @@ impl Journal {
         self.write_whole("run.json", &serde_json::to_vec_pretty(facts).map_err(failed)?)
     }
 
-    fn open(folder: &Path, run: &str, seq: u64) -> Result<Self, JournalError> {
+    fn open(folder: &Path, run: &str) -> Result<Self, JournalError> {
         let append = |name: &str| {
             let path = folder.join(name);
             let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
@@ -227,7 +239,8 @@ impl Journal {
             stderr: append("raw/stderr")?,
             events: append("events.ndjson")?,
             folder: folder.to_owned(),
-            seq,
+            length: 0,
+            seq: 0,
             _lock: Lock(lock),
         })
     }
@@ -246,14 +259,19 @@ impl Journal {
         file.write_all(bytes).map_err(|source| JournalError::Write { path: self.folder.clone(), source })
     }
 
-    /// Numbers an event and appends it. Returns it as it was written.
+    /// Numbers an event and appends it. Returns it as it was written. On a disk that is full it is there whole or not at
+    /// all.
     pub fn event(&mut self, ms: u64, kind: RunEventKind) -> Result<(RunEvent, String), JournalError> {
         let failed = |source| JournalError::Write { path: self.folder.clone(), source };
         let event = RunEvent { seq: self.seq + 1, ms, kind };
         let mut line = event.line().map_err(|error| failed(error.into()))?;
         line.push('\n');
-        self.events.write_all(line.as_bytes()).map_err(failed)?;
-        self.seq += 1;
+        if let Err(error) = self.events.write_all(line.as_bytes()) {
+            // If not even that can be done, readers pass over a line that is torn.
+            let _ = self.events.set_len(self.length);
+            return Err(failed(error));
+        }
+        (self.seq, self.length) = (self.seq + 1, self.length + line.len() as u64);
         line.pop();
         Ok((event, line))
     }
@@ -275,30 +293,30 @@ impl Journal {
             file.write_all(b"\n")?;
             std::fs::rename(&made, &path)
         };
-        write().map_err(|source| JournalError::Write { path: self.folder.clone(), source })
+        write().map_err(|source| {
+            let _ = std::fs::remove_file(&made);
+            JournalError::Write { path: self.folder.clone(), source }
+        })
     }
 
-    /// A crash may have left a line without its end; the next event must not be glued to it.
-    fn mend_torn_line(&mut self) -> Result<(), JournalError> {
+    /// Finds out where it ended. A crash may have left a line without its end, to which the next event must not be glued:
+    /// it is ended, not removed, as it may tell somebody something.
+    fn mend(&mut self) -> Result<(), JournalError> {
         let path = self.folder.join("events.ndjson");
-        let last = last_byte(&path).map_err(|source| JournalError::Read { path, source })?;
-        if last.is_some_and(|last| last != b'\n') {
+        let read = || {
+            let file = File::open(&path)?;
+            Ok((last_seq(&file)?, file.metadata()?.len(), !ends_a_line(&file)?))
+        };
+        let is_torn;
+        (self.seq, self.length, is_torn) =
+            read().map_err(|source| JournalError::Read { path: path.clone(), source })?;
+        if is_torn {
             let failed = |source| JournalError::Write { path: self.folder.clone(), source };
             self.events.write_all(b"\n").map_err(failed)?;
+            self.length += 1;
         }
         Ok(())
     }
-}
-
-fn last_byte(path: &Path) -> io::Result<Option<u8>> {
-    let mut file = File::open(path)?;
-    if file.metadata()?.len() == 0 {
-        return Ok(None);
-    }
-    file.seek(io::SeekFrom::End(-1))?;
-    let mut last = [0];
-    file.read_exact(&mut last)?;
-    Ok(Some(last[0]))
 }
 
 #[cfg(test)]

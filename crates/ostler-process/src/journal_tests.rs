@@ -122,3 +122,12 @@ fn a_run_that_is_gone_on_with_has_no_outcome_until_it_ends_again() {
     let kept = find(runs.path(), "run-1").unwrap();
     assert_eq!((kept.state, kept.facts.permissions.as_str()), (State::Abandoned, "all"));
 }
+
+#[test]
+fn a_run_that_cannot_be_made_leaves_nothing() {
+    let runs = TempDir::new().unwrap();
+    std::fs::create_dir_all(runs.path().join("run-1/run.json.new")).unwrap();
+    let error = Journal::create(runs.path(), &facts("run-1")).unwrap_err();
+    assert!(matches!(error, JournalError::Write { .. }), "{error}");
+    assert_eq!(std::fs::read_dir(runs.path()).unwrap().count(), 0);
+}
