@@ -1,7 +1,9 @@
 //! All output for people and programs goes through here: colours as wished, tables, JSON on stdout.
 
 use std::error::Error;
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
@@ -54,6 +56,11 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(Failure::Output)
+}
+
+/// Stdout itself, for whoever prints much, on a thread of its own. Nothing else may be printed there meanwhile.
+pub(crate) fn unbuffered() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 /// Prints one JSON document on stdout.

@@ -3,6 +3,7 @@
 mod absent;
 mod args;
 mod choice;
+mod json_voice;
 mod prepare;
 mod rehearsal;
 mod show;
@@ -12,7 +13,7 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 
 use ostler_agent::outcome::CancelledBy;
-use ostler_agent::run_event::{RunEvent, RunEventKind};
+use ostler_agent::run_event::RunEvent;
 use ostler_process::control::{About, Door};
 use ostler_process::notify::notify;
 use ostler_process::run::{self, Report, Request};
@@ -21,6 +22,7 @@ use tokio::sync::mpsc;
 use args::Voice;
 pub(crate) use args::{Args, Level};
 use choice::Choice;
+use json_voice::JsonVoice;
 pub(crate) use prepare::RunUsage;
 use prepare::{Prepared, locate, prepare, prompt};
 use show::{Show, summary};
@@ -58,16 +60,12 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let prepared = prepare(&args, &choice, &found, &terms, play, here).await?;
     let folder = prepared.journal.folder().to_owned();
     let door = door(&prepared, here);
-    let (report, last) = Box::pin(supervised(prepared, voice, signals, door)).await?;
+    let report = Box::pin(supervised(prepared, voice, signals, door)).await?;
     let told = match voice {
-        Voice::Json => display::bytes(last.as_bytes()),
+        Voice::Json => Ok(()),
         Voice::Words | Voice::Quiet => display::text(&summary(&report, &folder)),
     };
-    match told {
-        // Whoever reads has seen enough; whoever started it still wants the exit code.
-        Err(failure) if failure.is_closed_pipe() => {}
-        told => told?,
-    }
+    unless_closed(told)?;
     if let Some(words) = &settings.config.notify.command
         && let Err(error) = notify(words, &folder.join("outcome.json")).await
     {
@@ -76,30 +74,41 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     Ok(ExitCode::from(report.outcome.exit_code()))
 }
 
-/// The run itself, told as it goes. Also answers the last line, which is not left out even if nobody kept up.
+/// Whoever reads may have seen enough; whoever started it still wants the exit code.
+fn unless_closed(told: Result<(), Failure>) -> Result<(), Failure> {
+    match told {
+        Err(failure) if failure.is_closed_pipe() => Ok(()),
+        told => told,
+    }
+}
+
+/// The run itself, told as it goes.
 async fn supervised(
     prepared: Prepared<'_>,
     voice: Voice,
-    signals: Signals,
+    mut signals: Signals,
     door: Option<Door>,
-) -> Result<(Report, String), Failure> {
+) -> Result<Report, Failure> {
+    let Prepared { plan, facts, beginning, journal, rehearsed } = prepared;
     let (ask, requests) = mpsc::channel(STOPS);
+    let json = match voice {
+        Voice::Json => Some(JsonVoice::start(journal.folder())?),
+        Voice::Words | Voice::Quiet => None,
+    };
     let (teller, printing) = Teller::start();
-    let (mut show, mut last) = (Show::default(), String::new());
-    let mut observe = |event: &RunEvent, line: &str| match (voice, &event.kind) {
-        (Voice::Json, RunEventKind::Outcome(_)) => last = format!("{line}\n"),
-        (Voice::Json, _) => teller.tell(format!("{line}\n")),
-        (Voice::Words, _) => {
+    let mut show = Show::default();
+    let mut observe = |event: &RunEvent, line: &str| match (&json, voice) {
+        (Some(json), _) => json.tell(line),
+        (None, Voice::Words) => {
             if let Some(told) = show.line(event) {
                 teller.tell(display::styled(&told));
             }
         }
-        (Voice::Quiet, _) => {}
+        (None, Voice::Json | Voice::Quiet) => {}
     };
-    let Prepared { plan, facts, beginning, journal, rehearsed } = prepared;
     let ended = tokio::select! {
         ended = run::run(&plan, &facts, beginning, journal, requests, &mut observe) => ended,
-        never = forward(signals, ask.clone()) => match never {},
+        never = forward(&mut signals, ask.clone()) => match never {},
         never = attend(door, ask) => match never {},
     };
     if let Some(rehearsed) = rehearsed {
@@ -107,7 +116,14 @@ async fn supervised(
     }
     drop(teller);
     printing.finish();
-    Ok((ended.map_err(Failure::from)?, last))
+    let told = match json {
+        Some(json) => json.finish(&mut signals).await,
+        None => Ok(()),
+    };
+    // What went wrong with the run comes before what went wrong with telling it.
+    let report = ended.map_err(Failure::from)?;
+    unless_closed(told)?;
+    Ok(report)
 }
 
 /// The socket of the run. A run does without if it cannot be made: nobody can ask it then, that is all.
@@ -134,7 +150,7 @@ async fn attend(door: Option<Door>, ask: mpsc::Sender<Request>) -> Infallible {
 }
 
 /// Hands every signal on, for as long as the run lasts.
-async fn forward(mut signals: Signals, ask: mpsc::Sender<Request>) -> Infallible {
+async fn forward(signals: &mut Signals, ask: mpsc::Sender<Request>) -> Infallible {
     loop {
         let by = signals.next().await;
         // If it is full, the one that kills is on its way.
