@@ -5,5 +5,5 @@ mod failures;
 mod hostile;
 mod owner;
 mod streams;
-mod watched;
+pub(crate) mod watched;
 mod yard;

@@ -1,5 +1,10 @@
 //! `ostler run` and `ostler runs` with programs that are not agents: quick, and as unruly as wished.
 
+mod hostile;
+mod killed;
+mod slow_reader;
+mod survivors;
+
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -20,7 +20,7 @@ pub(super) struct Why {
 /// For a live run, as of now; for one that was stopped, as of then; else as of its last event.
 pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     let mut dog = Watchdog::new(limits_from(&kept.facts.limits));
-    let (mut at, mut stopped) = (Duration::ZERO, None);
+    let (mut at, mut stopped, mut stopping) = (Duration::ZERO, None, None);
     for event in kept.events()? {
         at = Duration::from_millis(event.ms);
         // A person gave it new limits on time.
@@ -32,9 +32,10 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
             let _ = dog.step(at, input);
         }
         match event.kind {
-            RunEventKind::Spawned { .. } => stopped = None,
-            RunEventKind::Stopping { .. } => {
+            RunEventKind::Spawned { .. } => (stopped, stopping) = (None, None),
+            RunEventKind::Stopping { reason, .. } => {
                 stopped.get_or_insert_with(|| dog.why(at));
+                stopping = Some(reason);
             }
             _ => {}
         }
@@ -45,7 +46,7 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
             at = at.max(Duration::from_secs(since));
             ("live".to_owned(), None)
         }
-        State::Abandoned => ("abandoned".to_owned(), None),
+        State::Abandoned => ("abandoned".to_owned(), Some(deserted(stopping))),
         State::Ended(outcome) => {
             let word = |name: &str| outcome[name].as_str().map(str::to_owned);
             (word("outcome").unwrap_or_default(), word("detail"))
@@ -53,6 +54,15 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     };
     let verdict = stopped.unwrap_or_else(|| dog.why(at));
     Ok(Why { run: kept.facts.run.clone(), state, detail, verdict })
+}
+
+/// Why a run has no outcome.
+fn deserted(stopping: Option<String>) -> String {
+    let meanwhile = stopping.map(|reason| format!(", while it stopped the agent ({reason})"));
+    let meanwhile = meanwhile.unwrap_or_default();
+    format!(
+        "Ostler ended before the run had an outcome{meanwhile}: it was killed, or could not write its journal"
+    )
 }
 
 fn inputs(kind: &RunEventKind) -> Vec<Input> {

@@ -8,22 +8,28 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// How long anything may take that takes milliseconds: only a broken test reaches it.
-pub(super) const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-pub(super) struct Watched {
-    pub(super) pid: u32,
+pub(crate) struct Watched {
+    pub(crate) pid: u32,
     held: OwnedFd,
 }
 
 impl Watched {
     /// Holds a process that is alive, because it was just heard of and does not end by itself.
-    pub(super) fn hold(pid: u32) -> Self {
+    pub(crate) fn hold(pid: u32) -> Self {
         let number = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         Self { pid, held: pidfd_open(number, PidfdFlags::empty()).unwrap() }
     }
 
+    /// Holds a process, unless it has ended.
+    pub(crate) fn hold_if_alive(pid: u32) -> Option<Self> {
+        let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        Some(Self { pid, held: pidfd_open(number, PidfdFlags::empty()).ok()? })
+    }
+
     /// Holds the process that has this number in the PID namespace of `neighbour`.
-    pub(super) fn hold_beside(neighbour: u32, told: u32) -> Self {
+    pub(crate) fn hold_beside(neighbour: u32, told: u32) -> Self {
         let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
         if namespace(neighbour) == namespace(std::process::id()) {
             return Self::hold(told);
@@ -39,16 +45,16 @@ impl Watched {
         Self::hold(numbers.find(is_meant).unwrap())
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         pidfd_send_signal(&self.held, signal).unwrap();
     }
 
     /// Whether it has ended, waited for or not.
-    pub(super) fn is_dead(&self) -> bool {
+    pub(crate) fn is_dead(&self) -> bool {
         self.ends_within(Duration::ZERO)
     }
 
-    pub(super) fn ends(&self) -> bool {
+    pub(crate) fn ends(&self) -> bool {
         self.ends_within(DEADLINE)
     }
 
@@ -59,7 +65,7 @@ impl Watched {
 }
 
 /// Processes whose environment carries a mark of this run.
-pub(super) fn marked(run: &str) -> Vec<String> {
+pub(crate) fn marked(run: &str) -> Vec<String> {
     let wanted = format!("OSTLER_RUN_MARK={run}.");
     let entries = fs::read_dir("/proc").unwrap().flatten();
     entries
@@ -73,7 +79,7 @@ pub(super) fn marked(run: &str) -> Vec<String> {
 }
 
 /// Control groups that were made for this run and are still there.
-pub(super) fn leaves(run: &str) -> Vec<String> {
+pub(crate) fn leaves(run: &str) -> Vec<String> {
     use ostler_process::host::{Cgroup2, cgroup2};
     let Cgroup2::Writable(own) = cgroup2() else { return Vec::new() };
     let names =
