@@ -30,6 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::contain::{Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError, Past};
+use crate::workspace::Presence;
 pub use account::{limits_from, limits_json, sentence};
 use desk::Desk;
 pub use environment::{PrivateError, inherited, rehearsed, write_private};
@@ -38,6 +39,9 @@ use workplace::Workplace;
 
 /// Added at most to the time at which a quota is there again: many come back at that second.
 const MOST_JITTER: u64 = 20;
+
+/// Between two looks for other runs in the same folder.
+const LOOK_AROUND: Duration = Duration::from_secs(1);
 
 /// What is to be done, with what, and how far it may go.
 pub struct Plan<'a> {
@@ -247,6 +251,7 @@ pub async fn run(
         resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
         jitter: jitter(&facts.run),
         survivors: 0,
+        company: Company::new(&plan.workspace),
     };
     let attempt = match &past {
         None => Attempt::first(plan.prompt),
@@ -259,6 +264,7 @@ pub async fn run(
     };
     let (outcome, evidence) = run.rounds(attempt, &facts.run).await?;
     run.tell_budget(&outcome)?;
+    run.tell_company()?;
     if let Some(changes) = run.workplace.changes() {
         run.desk.tell(RunEventKind::Changes(changes))?;
     }
@@ -343,6 +349,21 @@ struct Run<'a> {
     /// What this run adds to a time at which many will come back.
     jitter: Duration,
     survivors: u32,
+    company: Company,
+}
+
+/// Other runs in the same folder.
+struct Company {
+    presence: Presence,
+    /// When it was last looked for; never again once it was found.
+    looked: Option<Duration>,
+    is_told: bool,
+}
+
+impl Company {
+    fn new(workspace: &std::path::Path) -> Self {
+        Self { presence: Presence::announce(workspace), looked: None, is_told: false }
+    }
 }
 
 impl<'a> Run<'a> {
@@ -386,6 +407,7 @@ impl<'a> Run<'a> {
         attempt: &Attempt,
         id: &str,
     ) -> Result<Result<Round<'_, 'a>, RunOutcome>, RunError> {
+        self.tell_company()?;
         let private = self.desk.folder().join("private");
         let launch = self.plan.launch_of(attempt, &private)?;
         write_private(&private, &[], &launch.files)?;
@@ -476,6 +498,24 @@ impl<'a> Run<'a> {
             }
             (None, _, _) => return Ok(()),
         };
+        self.desk.tell(RunEventKind::Warn { text: text.to_owned() })
+    }
+
+    /// Two runs in one folder are allowed, but they should be known: what changes there is of either. Looks at most every
+    /// second, so that it can be called whenever something happens.
+    fn tell_company(&mut self) -> Result<(), JournalError> {
+        let (now, company) = (self.desk.now(), &mut self.company);
+        let is_early = company.looked.is_some_and(|looked| now.saturating_sub(looked) < LOOK_AROUND);
+        if company.is_told || is_early {
+            return Ok(());
+        }
+        company.looked = Some(now);
+        company.is_told = company.presence.is_shared();
+        if !company.is_told {
+            return Ok(());
+        }
+        let text = "another run works in this folder: what changes there may be of either, \
+                    and is a sign of life of neither";
         self.desk.tell(RunEventKind::Warn { text: text.to_owned() })
     }
 

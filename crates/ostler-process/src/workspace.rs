@@ -9,6 +9,7 @@ use std::time::Duration;
 
 mod git;
 mod monitor;
+mod presence;
 mod rules;
 mod snapshot;
 mod walk;
@@ -16,6 +17,7 @@ mod watched;
 
 pub use git::{Diff, DiffStat};
 pub use monitor::{Method, Monitor};
+pub use presence::Presence;
 pub use snapshot::Snapshot;
 
 use walk::Leash;

@@ -182,6 +182,7 @@ impl<'r, 'a> Round<'r, 'a> {
 
     /// What holds after anything arrived.
     async fn settle(&mut self) -> Result<(), JournalError> {
+        self.run.tell_company()?;
         let now = self.run.desk.now();
         if self.ladder.wake_at().is_some_and(|at| at <= now) {
             self.climb(stopping::Input::Tick).await?;
