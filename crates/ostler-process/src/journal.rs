@@ -14,10 +14,12 @@ use serde::{Deserialize, Serialize};
 
 mod last_line;
 mod past;
+mod pruning;
 mod reading;
 
 use last_line::{ends_a_line, last_seq};
 pub use past::Past;
+pub use pruning::{Old, Pruned, finish_removals, older_than, remove};
 pub use reading::{Kept, State, find, list};
 
 /// What the agent wrote on.
@@ -120,6 +122,15 @@ pub enum JournalError {
         /// As given.
         run: String,
     },
+    /// It cannot be removed.
+    #[error("could not remove {}", .path.display())]
+    Remove {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// Its files cannot be read.
     #[error("could not read {}", .path.display())]
     Read {
@@ -143,7 +154,7 @@ impl JournalError {
             }
             Self::Busy { run } => Some(format!("wait for it, or stop it with `ostler stop {run}`")),
             Self::Unknown { .. } => Some("`ostler runs` lists them".to_owned()),
-            Self::Read { .. } => None,
+            Self::Read { .. } | Self::Remove { .. } => None,
         }
     }
 }

@@ -131,3 +131,56 @@ fn a_run_that_cannot_be_made_leaves_nothing() {
     assert!(matches!(error, JournalError::Write { .. }), "{error}");
     assert_eq!(std::fs::read_dir(runs.path()).unwrap().count(), 0);
 }
+
+/// A time in the past, for a file and all that is in it.
+fn aged(folder: &Path, days: u64) {
+    let then = std::time::SystemTime::now() - std::time::Duration::from_secs(days * 86_400);
+    for entry in std::fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+        File::open(entry.path()).unwrap().set_modified(then).unwrap();
+    }
+}
+
+#[test]
+fn only_old_runs_that_nobody_runs_are_removed() {
+    let runs = TempDir::new().unwrap();
+    let make = |run: &str| Journal::create(runs.path(), &facts(run)).unwrap();
+    make("run-1-ended").close(&json!({"outcome": "completed"})).unwrap();
+    drop(make("run-2-abandoned"));
+    let live = make("run-3-live");
+    drop(make("run-4-new"));
+    drop(make("run-5-never-begun"));
+    std::fs::remove_file(runs.path().join("run-5-never-begun/run.json")).unwrap();
+    drop(make("run-6-from-tomorrow"));
+    std::fs::write(runs.path().join("run-6-from-tomorrow/run.json"), "{\"v\":2}").unwrap();
+    for run in ["run-1-ended", "run-2-abandoned", "run-3-live", "run-5-never-begun", "run-6-from-tomorrow"] {
+        aged(&runs.path().join(run), 31);
+    }
+    let month = std::time::SystemTime::now() - std::time::Duration::from_secs(30 * 86_400);
+    let old = older_than(runs.path(), month);
+    let names: Vec<&str> = old.iter().map(|old| old.run.as_str()).collect();
+    assert_eq!(names, ["run-1-ended", "run-2-abandoned", "run-5-never-begun"]);
+    assert!(old.iter().all(|old| old.bytes > 0));
+    let gone_on = Journal::go_on(old[1].kept.as_ref().unwrap()).unwrap();
+    let pruned: Vec<_> = old.iter().map(|old| remove(old).unwrap()).collect();
+    assert_eq!(pruned, [Pruned::Removed, Pruned::Spared, Pruned::Removed]);
+    drop((gone_on, live));
+    let left: Vec<_> = folders_of(runs.path());
+    assert_eq!(left, ["run-2-abandoned", "run-3-live", "run-4-new", "run-6-from-tomorrow"]);
+}
+
+#[test]
+fn a_removal_that_was_cut_short_is_no_run_and_is_finished() {
+    let runs = TempDir::new().unwrap();
+    drop(Journal::create(runs.path(), &facts("run-1")).unwrap());
+    std::fs::rename(runs.path().join("run-1"), runs.path().join(".pruned-run-1")).unwrap();
+    assert_eq!(list(runs.path()), []);
+    finish_removals(runs.path()).unwrap();
+    assert_eq!(folders_of(runs.path()), [""; 0]);
+}
+
+fn folders_of(runs: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(runs).unwrap().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

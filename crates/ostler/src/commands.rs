@@ -35,7 +35,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     runtime.block_on(async {
         match cli.command {
             Command::Run(args) => run::run(*args, &here).await,
-            Command::Runs(args) => runs::run(args, &here),
+            Command::Runs(args) => runs::run(args, &here).await,
             Command::Stop(args) => stop::run(args, &here).await,
             Command::Say(args) => say::run(args, &here).await,
             Command::Agents(args) => agents::run(args, &here).await,

@@ -1,6 +1,6 @@
 //! Runs as they are on disk: live, finished or abandoned.
 
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    fn read(folder: PathBuf) -> Result<Self, JournalError> {
+    pub(super) fn read(folder: PathBuf) -> Result<Self, JournalError> {
         let path = folder.join("run.json");
         let failed = |source| JournalError::Read { path: path.clone(), source };
         let text = std::fs::read(&path).map_err(failed)?;
@@ -62,6 +62,11 @@ impl Kept {
         Past::read(self)
     }
 
+    /// Whether somebody runs it now. Asks anew.
+    pub fn is_live(&self) -> bool {
+        is_locked(&self.folder)
+    }
+
     /// Where the raw bytes of a stream are.
     pub fn raw(&self, name: &str) -> PathBuf {
         self.folder.join("raw").join(name)
@@ -70,11 +75,17 @@ impl Kept {
 
 /// Every run, the newest first. What cannot be read as a run is left out.
 pub fn list(runs: &Path) -> Vec<Kept> {
-    let folders = std::fs::read_dir(runs).into_iter().flatten().flatten();
-    let mut found: Vec<_> = folders.filter_map(|entry| Kept::read(entry.path()).ok()).collect();
+    let mut found: Vec<_> = folders(runs).filter_map(|folder| Kept::read(folder).ok()).collect();
     // Ids begin with the time.
     found.sort_by(|left, right| right.facts.run.cmp(&left.facts.run));
     found
+}
+
+/// The folders that are runs by their names: what is being removed has another.
+pub(super) fn folders(runs: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(runs).into_iter().flatten().flatten();
+    let is_run = |entry: &DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+    entries.filter(is_run).map(|entry| entry.path())
 }
 
 /// The run with that id, or with an id that only it begins with, or the `last` one.
@@ -92,7 +103,7 @@ pub fn find(runs: &Path, run: &str) -> Result<Kept, JournalError> {
     }
 }
 
-fn is_locked(folder: &Path) -> bool {
+pub(super) fn is_locked(folder: &Path) -> bool {
     let Ok(file) = File::open(folder.join("lock")) else { return false };
     if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
         return true;

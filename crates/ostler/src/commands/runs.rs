@@ -1,5 +1,7 @@
 //! `ostler runs`: what was run, from the files of the runs alone, so that it works on live, ended and abandoned ones.
 
+mod follow;
+mod prune;
 mod why;
 
 use std::fmt::Write as _;
@@ -49,6 +51,17 @@ struct One {
 }
 
 #[derive(Debug, clap::Args)]
+struct Events {
+    /// The run: its id, the beginning of it, or `last`.
+    #[arg(value_name = "ID")]
+    run: String,
+
+    /// Go on with what comes, until the run is over.
+    #[arg(long)]
+    follow: bool,
+}
+
+#[derive(Debug, clap::Args)]
 struct Told {
     /// The run: its id, the beginning of it, or `last`.
     #[arg(value_name = "ID")]
@@ -70,24 +83,33 @@ enum RunsCommand {
     #[command(after_help = "Examples:\n  ostler runs show last\n  ostler runs show last --json")]
     Show(Told),
     /// Print a run's events, one JSON object a line.
-    #[command(after_help = "Examples:\n  ostler runs events last | jq -c 'select(.kind == \"agent\")'")]
-    Events(One),
+    #[command(after_help = "Examples:
+  ostler runs events last | jq -c 'select(.kind == \"agent\")'
+  ostler runs events last --follow")]
+    Events(Events),
     /// Tell what the watchdog thinks of a run: what was last seen, and which rule comes next.
     #[command(after_help = "Examples:\n  ostler runs why last\n  ostler runs why last --json")]
     Why(Told),
     /// Print what the agent wrote on its standard output, byte for byte.
     #[command(after_help = "Examples:\n  ostler runs raw last > records.ndjson")]
     Raw(One),
+    /// Remove old runs that have ended or were abandoned, with all that was kept of them.
+    #[command(after_help = "Examples:
+  ostler runs prune --older-than 30d --dry-run
+  ostler runs prune --older-than 30d")]
+    Prune(prune::Args),
 }
 
 /// Runs one of them.
-pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
     let runs = here.home.runs();
     match args.command.unwrap_or(RunsCommand::List(args.list)) {
         RunsCommand::List(listing) => listed(&list(&runs), &listing)?,
         RunsCommand::Show(told) => shown(&find(&runs, &told.run)?, &told)?,
-        RunsCommand::Events(one) => printed(&find(&runs, &one.run)?, "events.ndjson")?,
+        RunsCommand::Events(events) if events.follow => follow::follow(&find(&runs, &events.run)?).await?,
+        RunsCommand::Events(events) => printed(&find(&runs, &events.run)?, "events.ndjson")?,
         RunsCommand::Raw(one) => printed(&find(&runs, &one.run)?, "raw/stdout")?,
+        RunsCommand::Prune(args) => prune::prune(&args, &runs)?,
         RunsCommand::Why(told) => {
             let why = why::why(&find(&runs, &told.run)?, now())?;
             if told.json { display::json(&why.json())? } else { display::text(&why.words())? }

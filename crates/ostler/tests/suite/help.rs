@@ -13,6 +13,7 @@ fn every_command_has_help_with_an_example() {
         ("help_runs_events", &["runs", "events", "--help"]),
         ("help_runs_why", &["runs", "why", "--help"]),
         ("help_runs_raw", &["runs", "raw", "--help"]),
+        ("help_runs_prune", &["runs", "prune", "--help"]),
         ("help_stop", &["stop", "--help"]),
         ("help_say", &["say", "--help"]),
         ("help_agents", &["agents", "--help"]),
