@@ -24,7 +24,7 @@ pub(crate) use args::{Args, Level};
 use choice::Choice;
 use json_voice::JsonVoice;
 pub(crate) use prepare::RunUsage;
-use prepare::{Prepared, locate, prepare, prompt};
+use prepare::{Prepared, locate, prepare, prompt, usable};
 use show::{Show, summary};
 use terms::Terms;
 
@@ -48,6 +48,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let (choice, play) = Choice::of(&args, prompt, &settings, here)?;
     let earlier = choice.earlier.as_ref().map(|(kept, _)| &kept.facts);
     let terms = Terms::of(&args, earlier, &settings.config.run)?;
+    usable(&choice.workspace, terms.permissions)?;
     let located = tokio::select! {
         biased;
         by = signals.next() => return Err(by.into()),

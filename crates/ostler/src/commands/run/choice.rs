@@ -123,11 +123,7 @@ impl Choice {
 }
 
 fn workspace(path: &Path) -> Result<PathBuf, RunUsage> {
-    let failed = |source| RunUsage::Workspace { path: path.to_owned(), source };
-    let real = path.canonicalize().map_err(failed)?;
-    // Also says that it may be looked into.
-    std::fs::read_dir(&real).map_err(failed)?;
-    Ok(real)
+    path.canonicalize().map_err(|source| RunUsage::Workspace { path: path.to_owned(), source })
 }
 
 /// A file is named in full: the run may be gone on with from elsewhere.

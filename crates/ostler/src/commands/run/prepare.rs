@@ -2,15 +2,16 @@
 //! written.
 
 use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ostler_agent::budget::Ledger;
 use ostler_process::journal::{Facts, Journal};
 use ostler_process::run::{Beginning, Plan, RunError, inherited, limits_json};
 use ostler_rehearsal::script::Play;
+use rustix::fs::{Access, access};
 
-use super::args::Args;
+use super::args::{Args, Level};
 use super::choice::{Choice, Picked};
 use super::rehearsal::Rehearsed;
 use super::terms::Terms;
@@ -30,8 +31,24 @@ pub(crate) enum RunUsage {
     },
     #[error("the prompt is empty")]
     Empty,
-    #[error("cannot work in {}", .path.display())]
+    #[error("the prompt from {from} has a NUL character, at byte {at}")]
+    Nul { from: String, at: usize },
+    #[error("there is no folder {}", .path.display())]
     Workspace {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{} is not a folder", .path.display())]
+    NotAFolder { path: PathBuf },
+    #[error("could not work in {}", .path.display())]
+    Closed {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("nothing can be changed in {}", .path.display())]
+    ReadOnly {
         path: PathBuf,
         #[source]
         source: io::Error,
@@ -57,7 +74,12 @@ impl RunUsage {
         Some(match self {
             Self::Prompt { .. } => "give a file that you may read, in UTF-8".to_owned(),
             Self::Empty => "say what to do: `ostler run \"make the tests pass\"`".to_owned(),
-            Self::Workspace { .. } => "name a folder that exists and that you may read".to_owned(),
+            Self::Nul { .. } => "remove it: agents read text".to_owned(),
+            Self::Workspace { .. } | Self::NotAFolder { .. } => "name a folder that exists".to_owned(),
+            Self::Closed { .. } => "name a folder that you may read and enter".to_owned(),
+            Self::ReadOnly { .. } => {
+                "`--permissions deny` only reads; `--permissions all` may work elsewhere".to_owned()
+            }
             Self::Terminal { .. } => "`-a claude-headless` is the same agent without its screen".to_owned(),
             Self::NoSuchEngine { .. } => "leave out --engine; `ostler agents` lists what there is".to_owned(),
             Self::NotRehearsed => {
@@ -112,20 +134,43 @@ pub(super) async fn locate(
     }
 }
 
+/// Refuses a folder in which nothing can be done.
+pub(super) fn usable(workspace: &Path, permissions: Level) -> Result<(), RunUsage> {
+    let path = workspace.to_owned();
+    if !workspace.is_dir() {
+        return Err(RunUsage::NotAFolder { path });
+    }
+    if let Err(error) = access(workspace, Access::READ_OK | Access::EXEC_OK) {
+        return Err(RunUsage::Closed { path, source: error.into() });
+    }
+    match (permissions, access(workspace, Access::WRITE_OK)) {
+        (Level::Edits, Err(error)) => Err(RunUsage::ReadOnly { path, source: error.into() }),
+        (Level::Edits, Ok(())) | (Level::Deny | Level::All, _) => Ok(()),
+    }
+}
+
 /// What to do, from wherever it was said to be. Nothing, if a run is gone on with and nothing is said.
 pub(super) fn prompt(args: &Args) -> Result<Option<String>, RunUsage> {
-    let failed = |from: String| move |source| RunUsage::Prompt { from, source };
-    let text = match (&args.prompt_file, args.prompt.as_deref()) {
-        (Some(file), _) => std::fs::read_to_string(file).map_err(failed(file.display().to_string()))?,
+    let (from, text) = match (&args.prompt_file, args.prompt.as_deref()) {
+        (Some(file), _) => (file.display().to_string(), std::fs::read_to_string(file)),
         (None, Some("-")) => {
             let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map_err(failed("standard input".to_owned()))?;
-            text
+            let read = io::stdin().read_to_string(&mut text);
+            ("standard input".to_owned(), read.map(|_| text))
         }
-        (None, Some(prompt)) => prompt.to_owned(),
+        (None, Some(prompt)) => ("the command line".to_owned(), Ok(prompt.to_owned())),
         (None, None) => return Ok(None),
     };
-    if text.trim().is_empty() { Err(RunUsage::Empty) } else { Ok(Some(text)) }
+    let text = match text {
+        Ok(text) => text,
+        Err(source) => return Err(RunUsage::Prompt { from, source }),
+    };
+    match text.find('\0') {
+        // A program that takes it as text would read half of it, without a word.
+        Some(at) => Err(RunUsage::Nul { from, at }),
+        None if text.trim().is_empty() => Err(RunUsage::Empty),
+        None => Ok(Some(text)),
+    }
 }
 
 /// Makes the run's folder, or opens it again, and sets the stage if it is a rehearsal.
