@@ -4,7 +4,7 @@
 //! - [`package`]: where an agent program comes from.
 //! - [`framer`], [`record`], [`event`]: bytes into lines, lines into records, records into what they mean.
 //! - [`failure`]: what kind of failure an agent reports; [`outcome`]: how a run ended.
-//! - [`run_event`]: what happened in a run, as it is kept.
+//! - [`run_event`]: what happened in a run, as it is kept; [`command_line`]: what it started, without secrets.
 //! - [`watchdog`]: whether an agent that says nothing is working or stuck.
 //! - [`stopping`]: how a process is ended, one rung after the other.
 //! - [`completion`]: whether a run is done, goes on or has failed, once a process of its agent ended.
@@ -14,6 +14,7 @@
 pub mod agent;
 pub mod agents;
 pub mod budget;
+pub mod command_line;
 pub mod completion;
 pub mod document;
 pub mod event;

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Source, Task};
 use ostler_agent::budget::{Budget, Ledger, Unmeasured};
+use ostler_agent::command_line;
 use ostler_agent::completion::{
     CUT_OFF, Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Wall,
 };
@@ -441,7 +442,11 @@ impl<'a> Run<'a> {
             pid,
             attempt: attempt.number,
             containment,
-            command: String::new(),
+            command: command_line::readable(
+                &self.plan.program.display().to_string(),
+                &launch.args,
+                &attempt.prompt,
+            ),
         })?;
         self.workplace.watch();
         Ok(Ok(Round::new(self, child, launch.stdin)))
