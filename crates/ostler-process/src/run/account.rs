@@ -35,6 +35,7 @@ pub(super) fn outcome_json(facts: &Facts, report: &Report, folder: &Path) -> Val
         "missing": missing,
         "survivors": report.survivors,
         "rule": rule(&report.outcome),
+        "class": class(&report.outcome),
         "detail": detail(&report.outcome),
         "journal": folder.display().to_string(),
     })
@@ -50,6 +51,13 @@ fn rule(outcome: &RunOutcome) -> Option<&'static str> {
             Limit::MaxTokens { .. } => "max_tokens",
             Limit::MaxTurns { .. } => "max_turns",
         }),
+        _ => None,
+    }
+}
+
+fn class(outcome: &RunOutcome) -> Option<&'static str> {
+    match outcome {
+        RunOutcome::AgentFailed { class, .. } => Some(word(*class)),
         _ => None,
     }
 }
