@@ -317,6 +317,10 @@ pub trait Agent: Sync {
     fn note(&self) -> &'static str {
         ""
     }
+    /// The arguments with which it lets a person log in.
+    fn login(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// What points it at a scripted model. The key it is given is a dummy.
     fn rehearsed(&self, stage: &Stage) -> Setup;
     /// The shortest arguments with which a person gives it a prompt in a rehearsal: no screen to fill, and every

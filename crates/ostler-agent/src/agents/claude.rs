@@ -53,6 +53,9 @@ impl Agent for Claude {
     fn package(&self) -> &'static Package {
         &CLAUDE
     }
+    fn login(&self) -> &'static [&'static str] {
+        &["auth", "login"]
+    }
     fn rehearsed(&self, stage: &Stage) -> Setup {
         rehearsed(stage)
     }
@@ -93,6 +96,9 @@ impl Agent for ClaudeTerminal {
     }
     fn note(&self) -> &'static str {
         "the terminal engine is not built yet: use claude-headless"
+    }
+    fn login(&self) -> &'static [&'static str] {
+        &["auth", "login"]
     }
     fn rehearsed(&self, stage: &Stage) -> Setup {
         rehearsed(stage)

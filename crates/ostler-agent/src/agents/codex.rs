@@ -63,6 +63,9 @@ impl Agent for Codex {
     fn package(&self) -> &'static Package {
         &CODEX
     }
+    fn login(&self) -> &'static [&'static str] {
+        &["login"]
+    }
     fn rehearsed(&self, stage: &Stage) -> Setup {
         let home = stage.home.join(".codex");
         Setup {

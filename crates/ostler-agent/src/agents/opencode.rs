@@ -50,6 +50,9 @@ impl Agent for OpenCode {
     fn package(&self) -> &'static Package {
         &OPENCODE
     }
+    fn login(&self) -> &'static [&'static str] {
+        &["auth", "login"]
+    }
     fn rehearsed(&self, stage: &Stage) -> Setup {
         let config = stage.home.join("opencode.json");
         let one = || "1".to_owned();
