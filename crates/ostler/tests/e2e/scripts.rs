@@ -32,10 +32,11 @@ async fn echo(player: Player) {
 async fn todo(player: Player) {
     let Some(stage) = Stage::with_builtin(player, "todo").await else { return };
     let (said, _) = stage.play_well("Write a tiny todo list", None).await;
-    assert!(said.last().unwrap().starts_with("todo.js is written"), "{said:?}");
-    assert!(stage.file("todo.js").ends_with("module.exports = { add, complete, list };\n"));
-    let tried = stage.requests().last().unwrap().last_message.clone().unwrap();
-    assert!(tried.contains("[x] 1 groom") && tried.contains("[ ] 2 feed"), "{tried}");
+    assert!(said.last().unwrap().starts_with("todo.html is ready"), "{said:?}");
+    assert!(stage.file("todo.js").starts_with("// A list of things to do."));
+    assert!(stage.file("todo.html").ends_with("  draw();\n</script>\n"));
+    let read = stage.requests().last().unwrap().last_message.clone().unwrap();
+    assert!(read.contains("<!doctype html>"), "{read}");
     stage.strike().await;
 }
 
