@@ -95,6 +95,19 @@ pub(crate) fn columns() -> usize {
     }
 }
 
+/// How many columns stdout has, however few; what is not a terminal has no end.
+pub(crate) fn columns_or_endless() -> usize {
+    if io::stdout().is_terminal() { terminal_columns() } else { usize::MAX }
+}
+
+/// How many columns the terminal has, however few. For what is drawn anew when they change.
+pub(crate) fn terminal_columns() -> usize {
+    match rustix::termios::tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        Ok(_) | Err(_) => DEFAULT_COLUMNS,
+    }
+}
+
 /// An error on one line.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let chain = std::iter::successors(Some(error), |error| (*error).source());

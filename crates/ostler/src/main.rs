@@ -1,5 +1,7 @@
 //! The binary: arguments, config, wiring, words for people. One file per command in `commands/`.
 
+mod account;
+mod advice;
 mod args;
 mod commands;
 mod config;
@@ -11,8 +13,10 @@ mod log;
 mod programs;
 mod progress;
 mod report;
+mod status_line;
 mod surroundings;
 mod teller;
+mod words;
 
 use std::process::ExitCode;
 

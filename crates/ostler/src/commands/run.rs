@@ -6,7 +6,10 @@ mod choice;
 mod json_voice;
 mod prepare;
 mod rehearsal;
-mod show;
+pub(crate) mod show;
+mod status;
+pub(crate) mod summary;
+mod telling;
 mod terms;
 
 use std::convert::Infallible;
@@ -22,17 +25,15 @@ use tokio::sync::mpsc;
 use args::Voice;
 pub(crate) use args::{Args, Level};
 use choice::Choice;
-use json_voice::JsonVoice;
 pub(crate) use prepare::RunUsage;
 use prepare::{Prepared, locate, prepare, prompt, usable};
-use show::{Show, summary};
+use telling::Telling;
 use terms::Terms;
 
 use crate::display;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupted, Signals};
 use crate::surroundings::Surroundings;
-use crate::teller::Teller;
 
 /// Requests to stop that may wait: the first asks, the second kills, further ones say nothing new.
 const STOPS: usize = 2;
@@ -59,54 +60,28 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         Err(failure) => return absent::told(failure, &choice, &terms, voice, here),
     };
     let prepared = prepare(&args, &choice, &found, &terms, play, here).await?;
-    let folder = prepared.journal.folder().to_owned();
-    let door = door(&prepared, here);
-    let report = Box::pin(supervised(prepared, voice, signals, door)).await?;
-    let told = match voice {
-        Voice::Json => Ok(()),
-        Voice::Words | Voice::Quiet => display::text(&summary(&report, &folder)),
-    };
-    unless_closed(told)?;
+    let outcome = prepared.journal.folder().join("outcome.json");
+    let report = Box::pin(supervised(prepared, voice, signals, here)).await?;
     if let Some(words) = &settings.config.notify.command
-        && let Err(error) = notify(words, &folder.join("outcome.json")).await
+        && let Err(error) = notify(words, &outcome).await
     {
         display::tell(&format!("warning: {}", display::with_causes(&error)));
     }
     Ok(ExitCode::from(report.outcome.exit_code()))
 }
 
-/// Whoever reads may have seen enough; whoever started it still wants the exit code.
-fn unless_closed(told: Result<(), Failure>) -> Result<(), Failure> {
-    match told {
-        Err(failure) if failure.is_closed_pipe() => Ok(()),
-        told => told,
-    }
-}
-
-/// The run itself, told as it goes.
+/// The run itself, told as it goes and when it has ended.
 async fn supervised(
     prepared: Prepared<'_>,
     voice: Voice,
     mut signals: Signals,
-    door: Option<Door>,
+    here: &Surroundings,
 ) -> Result<Report, Failure> {
-    let Prepared { plan, facts, beginning, journal, rehearsed } = prepared;
+    let door = door(&prepared, here);
     let (ask, requests) = mpsc::channel(STOPS);
-    let json = match voice {
-        Voice::Json => Some(JsonVoice::start(journal.folder())?),
-        Voice::Words | Voice::Quiet => None,
-    };
-    let (teller, printing) = Teller::start();
-    let mut show = Show::default();
-    let mut observe = |event: &RunEvent, line: &str| match (&json, voice) {
-        (Some(json), _) => json.tell(line),
-        (None, Voice::Words) => {
-            if let Some(told) = show.line(event) {
-                teller.tell(display::styled(&told));
-            }
-        }
-        (None, Voice::Json | Voice::Quiet) => {}
-    };
+    let Prepared { plan, facts, beginning, journal, rehearsed } = prepared;
+    let mut telling = Telling::begin(voice, &facts, plan.policy.limits, journal.folder())?;
+    let mut observe = |event: &RunEvent, line: &str| telling.tell(event, line);
     let ended = tokio::select! {
         ended = run::run(&plan, &facts, beginning, journal, requests, &mut observe) => ended,
         never = forward(&mut signals, ask.clone()) => match never {},
@@ -115,15 +90,15 @@ async fn supervised(
     if let Some(rehearsed) = rehearsed {
         rehearsed.end().await;
     }
-    drop(teller);
-    printing.finish();
-    let told = match json {
-        Some(json) => json.finish(&mut signals).await,
-        None => Ok(()),
-    };
+    let report = ended.as_ref().ok();
+    let told = telling.end(report, &facts, &mut signals, here).await;
     // What went wrong with the run comes before what went wrong with telling it.
-    let report = ended.map_err(Failure::from)?;
-    unless_closed(told)?;
+    let report = ended?;
+    match told {
+        // Whoever reads has seen enough; whoever started it still wants the exit code.
+        Err(failure) if failure.is_closed_pipe() => {}
+        told => told?,
+    }
     Ok(report)
 }
 

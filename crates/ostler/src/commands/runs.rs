@@ -2,15 +2,16 @@
 
 mod follow;
 mod prune;
+mod show;
 mod why;
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
 use ostler_process::journal::{JournalError, Kept, State, find, list};
 use serde_json::{Value, json};
+pub(crate) use why::inputs;
 
 use crate::display;
 use crate::failure::Failure;
@@ -105,7 +106,14 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let runs = here.home.runs();
     match args.command.unwrap_or(RunsCommand::List(args.list)) {
         RunsCommand::List(listing) => listed(&list(&runs), &listing)?,
-        RunsCommand::Show(told) => shown(&find(&runs, &told.run)?, &told)?,
+        RunsCommand::Show(told) => {
+            let kept = find(&runs, &told.run)?;
+            if told.json {
+                display::json(&json_of(&kept))?;
+            } else {
+                display::text(&show::shown(&kept, here)?)?;
+            }
+        }
         RunsCommand::Events(events) if events.follow => follow::follow(&find(&runs, &events.run)?).await?,
         RunsCommand::Events(events) => printed(&find(&runs, &events.run)?, "events.ndjson")?,
         RunsCommand::Raw(one) => printed(&find(&runs, &one.run)?, "raw/stdout")?,
@@ -188,35 +196,6 @@ fn ago(seconds: i64) -> String {
         3_600..86_400 => format!("{}h ago", seconds / 3_600),
         _ => format!("{}d ago", seconds / 86_400),
     }
-}
-
-fn shown(kept: &Kept, told: &Told) -> Result<(), Failure> {
-    if told.json {
-        return display::json(&json_of(kept));
-    }
-    let facts = &kept.facts;
-    let version = facts.agent_version.as_deref().unwrap_or("version unknown");
-    let mut text = format!("run      {}\nstate    {}\n", facts.run, state(kept));
-    let _ = writeln!(text, "agent    {} ({version})", facts.agent);
-    let _ = writeln!(text, "cwd      {}", facts.cwd.display());
-    if let Some(script) = &facts.rehearse {
-        let _ = writeln!(text, "model    scripted: {script}");
-    }
-    if let State::Ended(outcome) = &kept.state {
-        let told = |name: &str| outcome[name].as_u64().unwrap_or_default();
-        let took = Duration::from_millis(told("ms")).as_secs_f64();
-        let _ = writeln!(text, "took     {took:.1}s, {} turns, {} resumes", told("turns"), told("resumes"));
-        if let Some(detail) = outcome["detail"].as_str() {
-            let detail: String = detail.chars().filter(|letter| !letter.is_control()).collect();
-            let _ = writeln!(text, "detail   {detail}");
-        }
-        for evidence in outcome["evidence"].as_array().into_iter().flatten() {
-            let word = |name: &str| evidence[name].as_str().unwrap_or_default().to_owned();
-            let _ = writeln!(text, "evidence {} ({})", word("fact"), word("grade"));
-        }
-    }
-    let _ = writeln!(text, "journal  {}\nprompt   {}", display::short(&kept.folder), prompt_of(kept));
-    display::text(&text)
 }
 
 fn printed(kept: &Kept, name: &str) -> Result<(), Failure> {

@@ -123,6 +123,26 @@ fn completes(player: Player) {
     yard.is_empty();
 }
 
+/// The first command of the README, as it stands but for the agent, which is here already.
+fn writes_a_todo_list(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let args = ["run", "-a", yard.name, "--rehearse=todo", "Write a tiny todo list"];
+    let output = yard.ostler(&args).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("✓ completed: the task is done ("), "{told}");
+    assert_eq!(
+        told.lines().filter(|line| line.starts_with('✓')).count(),
+        4,
+        "three calls and the end: {told}"
+    );
+    assert!(!told.contains('✗') && !told.contains("asked for permission"), "{told}");
+    let page = std::fs::read_to_string(yard.workspace().join("todo.html")).unwrap();
+    assert!(page.contains("☐") && page.ends_with("</script>\n"), "the same for every agent: {page}");
+    assert!(yard.workspace().join("todo.js").is_file());
+    yard.is_empty();
+}
+
 fn stalls(player: Player) {
     let Some(yard) = Yard::of(player) else { return };
     let ended = yard.run(&["--rehearse=stall", "--silence", "3s", "--max-resumes", "0", "Say something."]);
@@ -207,7 +227,7 @@ macro_rules! for_every_agent {
         }
     )*};
 }
-for_every_agent!(completes, stalls, is_resumed, is_cancelled, does_not_outlive_ostler);
+for_every_agent!(completes, writes_a_todo_list, stalls, is_resumed, is_cancelled, does_not_outlive_ostler);
 
 /// Agents tell what they used when the turn is over: what was done stays done, and that it was too much is told.
 #[test]

@@ -23,3 +23,7 @@ mod rehearse;
 mod run;
 #[cfg(target_os = "linux")]
 mod run_again;
+#[cfg(target_os = "linux")]
+mod screen;
+#[cfg(target_os = "linux")]
+mod terminal;

@@ -1,37 +1,62 @@
-//! A run for people: durable lines, one for a tool call once it ended, a paragraph for what is said. What an agent wrote
-//! is shown without its control characters.
+//! A run for people: durable lines, one for a tool call once it ended, a paragraph for what is said.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use ostler_agent::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome};
 use ostler_agent::run_event::{RunEvent, RunEventKind};
-use ostler_process::run::{Report, sentence};
 use serde_json::Value;
 
-use crate::display;
+use crate::words::{self, Fold, cut, folded, one_line, plain, time};
 
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
+const NOTE: Style = AnsiColor::Yellow.on_default();
 const FAINT: Style = Style::new().dimmed();
 
-/// How much of a call's arguments fits on its line.
-const LONGEST_CALL: usize = 80;
+/// What is said is for the reader: folded only if nobody would read it.
+const SPEECH: Fold = Fold { lines: 120, letters: 12_000 };
 
-/// How much of what a failed call said is shown; all of it is in the journal.
-const LONGEST_COMPLAINT: usize = 400;
+/// What a failed call answered: enough to see why.
+const COMPLAINT: Fold = Fold { lines: 12, letters: 1_200 };
+
+/// A line that is not a record: enough to see what it is.
+const NOISE: usize = 160;
+
+/// The command that was started: so many lines of it.
+const COMMAND_LINES: usize = 2;
+
+/// A call is at least so wide, however narrow the terminal.
+const LEAST_CALL: usize = 20;
 
 /// What tells most about a call, the best first.
 const TELLING: [&str; 8] =
     ["command", "file_path", "filePath", "path", "pattern", "url", "query", "description"];
 
+/// What an agent's words are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speech {
+    /// Each a paragraph.
+    Paragraphs,
+    /// Each a line of a program's output.
+    Lines,
+}
+
 /// Remembers the calls that are open.
-#[derive(Debug, Default)]
 pub(super) struct Show {
+    speech: Speech,
+    /// The beginning of the run's id, which is enough to ask for it.
+    run: String,
+    workspace: String,
+    columns: fn() -> usize,
     open: BTreeMap<String, Call>,
+    is_started: bool,
+    session: Option<String>,
+    is_after_speech: bool,
+    /// What a failed turn said, which the summary says again.
+    said: Option<String>,
 }
 
 #[derive(Debug)]
@@ -42,24 +67,50 @@ struct Call {
 }
 
 impl Show {
-    /// What to print about an event, if anything.
+    pub(super) fn new(run: &str, workspace: &str, speech: Speech, columns: fn() -> usize) -> Self {
+        Self {
+            speech,
+            run: short(run).to_owned(),
+            workspace: workspace.to_owned(),
+            columns,
+            open: BTreeMap::new(),
+            is_started: false,
+            session: None,
+            is_after_speech: false,
+            said: None,
+        }
+    }
+
+    /// What to print about an event, if anything. A paragraph has a blank line above and below.
     pub(super) fn line(&mut self, event: &RunEvent) -> Option<String> {
+        let is_speech = self.speech == Speech::Paragraphs
+            && matches!(&event.kind, RunEventKind::Agent(AgentEvent::Said { within: None, .. }));
+        let told = self.told(event)?;
+        let was_speech = std::mem::replace(&mut self.is_after_speech, is_speech);
+        Some(if is_speech || was_speech { format!("\n{told}") } else { told })
+    }
+
+    fn told(&mut self, event: &RunEvent) -> Option<String> {
         match &event.kind {
             RunEventKind::Agent(said) => self.agent(said, event.ms),
-            RunEventKind::Noise { text } => Some(format!("{FAINT}  {}{FAINT:#}\n", plain(text))),
-            RunEventKind::Garbled { text } => {
-                Some(format!("{FAINT}  (a broken record) {}{FAINT:#}\n", plain(text)))
+            RunEventKind::Noise { text } => {
+                Some(format!("{FAINT}  {}{FAINT:#}\n", cut(&plain(text).replace('\n', " "), NOISE)))
             }
-            RunEventKind::Warn { text } => Some(format!("warning: {}\n", plain(text))),
-            RunEventKind::Parked { reason, .. } => Some(format!("waiting: {}\n", plain(reason))),
+            RunEventKind::Garbled { text } => {
+                Some(format!("{FAINT}  (a broken record) {}{FAINT:#}\n", cut(&one_line(text), NOISE)))
+            }
+            RunEventKind::Warn { text } => Some(format!("{NOTE}warning:{NOTE:#} {}\n", plain(text))),
+            RunEventKind::Parked { reason, .. } => {
+                Some(format!("{NOTE}waiting:{NOTE:#} {}\n", plain(reason)))
+            }
             RunEventKind::Stopping { rung, reason } => {
-                Some(format!("stopping ({}): {rung}\n", plain(reason)))
+                Some(format!("{NOTE}stopping{NOTE:#} ({}): {rung}\n", one_line(reason)))
             }
             RunEventKind::Resumed { attempt, reason, .. } => {
-                Some(format!("resuming, attempt {attempt}: {}\n", plain(reason)))
+                Some(format!("{NOTE}resuming{NOTE:#}, attempt {attempt}: {}\n", plain(reason)))
             }
-            RunEventKind::Spawned { .. }
-            | RunEventKind::Seen { .. }
+            RunEventKind::Spawned { command, .. } => self.spawned(command),
+            RunEventKind::Seen { .. }
             | RunEventKind::Unparked
             | RunEventKind::Exited { .. }
             | RunEventKind::Changes(_)
@@ -67,33 +118,51 @@ impl Show {
         }
     }
 
+    /// The command is told once: what follows are the same but for the session.
+    fn spawned(&mut self, command: &str) -> Option<String> {
+        self.open.clear();
+        if std::mem::replace(&mut self.is_started, true) || command.is_empty() {
+            return None;
+        }
+        // Where the program is, `ostler runs show` tells.
+        let (program, args) = command.split_once(' ').unwrap_or((command, ""));
+        let program = program.rsplit('/').next().unwrap_or(program);
+        let line = one_line(&format!("$ {program} {args}"));
+        let room = (self.columns)().saturating_mul(COMMAND_LINES).saturating_sub(1);
+        Some(format!("{FAINT}{}{FAINT:#}\n", cut(&line, room)))
+    }
+
     fn agent(&mut self, event: &AgentEvent, ms: u64) -> Option<String> {
         match event {
+            // Some agents say it again with every turn.
+            AgentEvent::Started { session, .. } if self.session.as_deref() == Some(session) => None,
             AgentEvent::Started { session, model } => {
+                self.session = Some(session.clone());
                 let model = model.as_deref().map(|model| format!(", {model}")).unwrap_or_default();
-                Some(format!("{FAINT}session {}{}{FAINT:#}\n", plain(session), plain(&model)))
+                Some(format!("{FAINT}session {}{}{FAINT:#}\n", one_line(session), one_line(&model)))
             }
-            AgentEvent::Said { text, part: Part::Whole, within: None } if !text.trim().is_empty() => {
-                Some(format!("\n{}\n\n", plain(text.trim())))
+            AgentEvent::Said { text, part: Part::Whole, .. } if self.speech == Speech::Lines => {
+                Some(format!("{}\n", plain(text.trim_end())))
+            }
+            AgentEvent::Said { text, part: Part::Whole, within } if !text.trim().is_empty() => {
+                Some(self.said(text, within.is_some()))
             }
             AgentEvent::ToolStarted { call, tool, input, within } => {
-                let words = plain(&format!("{tool} {}", brief(input))).trim().to_owned();
+                let words = brief(tool, input, &self.workspace);
                 let is_within = within.is_some();
                 self.open.insert(call.clone(), Call { began_ms: ms, words, is_within });
                 None
             }
             AgentEvent::ToolEnded { call, result } => {
                 let call = self.open.remove(call)?;
-                Some(ended(&call, result, ms))
+                Some(self.ended(&call, result, ms))
             }
-            AgentEvent::Blocked(Blocked::Retrying { attempt, reason, .. }) => {
-                Some(format!("the provider failed, try {attempt}: {}\n", plain(reason)))
-            }
-            AgentEvent::Blocked(Blocked::Permission { tool, .. } | Blocked::Denied { tool, .. }) => {
-                Some(format!("asked for permission: {}\n", plain(tool)))
-            }
+            AgentEvent::Blocked(blocked) => waits(blocked),
             AgentEvent::TurnEnded(TurnOutcome::Failed(failure)) => {
-                Some(format!("{BAD}{}{BAD:#}\n", plain(&failure.detail)))
+                // Agents say it as their own words first.
+                let detail = plain(failure.detail.trim());
+                let is_said = self.said.as_deref() == Some(detail.as_str());
+                (!is_said).then(|| format!("{BAD}{detail}{BAD:#}\n"))
             }
             AgentEvent::Said { .. }
             | AgentEvent::Asked { .. }
@@ -101,64 +170,86 @@ impl Show {
             | AgentEvent::TaskOpened { .. }
             | AgentEvent::TaskClosed { .. }
             | AgentEvent::Spent(_)
-            | AgentEvent::Blocked(Blocked::Withdrawn { .. })
             | AgentEvent::Noted { .. }
             | AgentEvent::TurnEnded(_)
             | AgentEvent::Unknown { .. } => None,
         }
     }
+
+    fn said(&mut self, text: &str, is_within: bool) -> String {
+        let text = plain(text.trim());
+        let (head, more) = folded(&text, SPEECH, &format!("ostler runs events {}", self.run));
+        let more = more.map(|more| format!("\n{FAINT}{more}{FAINT:#}")).unwrap_or_default();
+        self.said = Some(text);
+        match is_within {
+            true => format!("{}\n", indented(&format!("{head}{more}"), "    ")),
+            false => format!("{head}{more}\n"),
+        }
+    }
+
+    fn ended(&self, call: &Call, result: &ToolResult, ms: u64) -> String {
+        let took = Duration::from_millis(ms.saturating_sub(call.began_ms));
+        let indent = if call.is_within { "    " } else { "" };
+        let (style, mark) = if result.failed { (BAD, "✗") } else { (GOOD, "✓") };
+        let code = result.exit_code.filter(|code| *code != 0);
+        let code = code.map(|code| format!(", exit {code}")).unwrap_or_default();
+        let after = format!("({}{code})", time(took));
+        let around = words::width(indent) + words::width(mark) + words::width(&after) + 2;
+        let room = (self.columns)().saturating_sub(around).max(LEAST_CALL);
+        let mut line =
+            format!("{indent}{style}{mark}{style:#} {} {FAINT}{after}{FAINT:#}\n", cut(&call.words, room));
+        if result.failed && !result.text.trim().is_empty() {
+            let text = plain(result.text.trim());
+            let (head, more) = folded(&text, COMPLAINT, &format!("ostler runs events {}", self.run));
+            let _ = writeln!(line, "{}", indented(&head, &format!("{indent}  ")));
+            if let Some(more) = more {
+                let _ = writeln!(line, "{indent}  {FAINT}{more}{FAINT:#}");
+            }
+        }
+        line
+    }
 }
 
-fn ended(call: &Call, result: &ToolResult, ms: u64) -> String {
-    let took = Duration::from_millis(ms.saturating_sub(call.began_ms));
-    let indent = if call.is_within { "    " } else { "" };
-    let (style, mark) = if result.failed { (BAD, "✗") } else { (GOOD, "✓") };
-    let code = result.exit_code.filter(|code| *code != 0);
-    let code = code.map(|code| format!(", exit {code}")).unwrap_or_default();
-    let mut line =
-        format!("{indent}{style}{mark}{style:#} {} {FAINT}({}{code}){FAINT:#}\n", call.words, seconds(took));
-    if result.failed && !result.text.trim().is_empty() {
-        let text = cut(&plain(result.text.trim()), LONGEST_COMPLAINT).replace('\n', &format!("\n{indent}  "));
-        let _ = writeln!(line, "{indent}  {text}");
+fn waits(blocked: &Blocked) -> Option<String> {
+    match blocked {
+        Blocked::Retrying { attempt, limit, delay, reason, .. } => {
+            let of = limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
+            let again = delay.map(|delay| format!(", again in {}", time(delay))).unwrap_or_default();
+            Some(format!(
+                "{NOTE}the provider failed{NOTE:#}, try {attempt}{of}{again}: {}\n",
+                plain(reason.trim())
+            ))
+        }
+        Blocked::Permission { tool, .. } => {
+            Some(format!("{NOTE}asked for permission:{NOTE:#} {}\n", one_line(tool)))
+        }
+        Blocked::Denied { tool, .. } => Some(format!("{NOTE}was refused:{NOTE:#} {}\n", one_line(tool))),
+        Blocked::Withdrawn { .. } => None,
     }
-    line
 }
 
-/// How it ended.
-pub(super) fn summary(report: &Report, folder: &Path) -> String {
-    let style = if report.outcome.exit_code() == 0 { GOOD } else { BAD };
-    let mut text = format!(
-        "{style}{}{style:#}: {} ({})\n",
-        report.outcome.name(),
-        plain(&sentence(&report.outcome)),
-        seconds(report.elapsed)
-    );
-    for evidence in &report.evidence {
-        let grade = serde_json::to_value(evidence.grade).ok();
-        let grade = grade.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
-        let _ = writeln!(text, "  evidence: {} ({grade})", evidence.fact);
-    }
-    let usage = report.usage.unwrap_or_default();
-    if let (Some(read), Some(written)) = (usage.input_tokens, usage.output_tokens) {
-        let cost = usage.cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
-        let _ = writeln!(text, "  used: {read} tokens read, {written} written{cost}");
-    }
-    if report.survivors > 0 {
-        let _ = writeln!(text, "  {BAD}{} processes could not be ended{BAD:#}", report.survivors);
-    }
-    let run = report.json["run"].as_str().unwrap_or_default();
-    let _ = writeln!(text, "  run: {run}");
-    let _ = writeln!(text, "  journal: {}", display::short(folder));
-    text
+/// As much of a run's id as names it: the time in it. Ids of one millisecond have more in common.
+pub(crate) fn short(run: &str) -> &str {
+    run.get(..13).unwrap_or(run)
 }
 
-/// Without control characters, escapes included; lines stay lines.
-fn plain(text: &str) -> String {
-    let stripped = anstream::adapter::strip_str(text).to_string();
-    stripped.chars().filter(|letter| *letter == '\n' || *letter == '\t' || !letter.is_control()).collect()
+fn indented(text: &str, indent: &str) -> String {
+    text.lines().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
 }
 
-fn brief(input: &Value) -> String {
+/// A call in a few words: the tool, and what it is about, with paths from the workspace.
+pub(super) fn brief(tool: &str, input: &Value, workspace: &str) -> String {
+    // Codex names kinds of records, which are long; the others name tools.
+    let tool = match tool {
+        "command_execution" => "shell",
+        "file_change" => "edit",
+        "mcp_tool_call" => "mcp",
+        tool => tool,
+    };
+    one_line(&format!("{tool} {}", about(input, workspace)))
+}
+
+fn about(input: &Value, workspace: &str) -> String {
     let input = match &input["changes"] {
         // Codex has a list of them.
         Value::Array(changes) => changes.first().unwrap_or(input),
@@ -171,46 +262,24 @@ fn brief(input: &Value) -> String {
     });
     let told = told.unwrap_or_else(|| match input {
         Value::Null => String::new(),
+        Value::Object(fields) if fields.is_empty() => String::new(),
         other => other.to_string(),
     });
-    cut(&told.split_whitespace().collect::<Vec<_>>().join(" "), LONGEST_CALL)
+    unwrapped(&told).replace(&format!("{workspace}/"), "")
 }
 
-fn cut(text: &str, longest: usize) -> String {
-    match text.char_indices().nth(longest) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
-}
-
-pub(super) fn seconds(time: Duration) -> String {
-    match time.as_secs() {
-        0..=59 => format!("{:.1}s", time.as_secs_f64()),
-        all => format!("{}m{:02}s", all / 60, all % 60),
+/// Codex has every command run by a shell, which it also tells.
+fn unwrapped(command: &str) -> String {
+    let inner = ["/bin/bash -lc ", "bash -lc ", "/bin/sh -c ", "/bin/zsh -lc "]
+        .iter()
+        .find_map(|shell| command.strip_prefix(shell))
+        .and_then(shlex::split);
+    match inner.as_deref() {
+        Some([only]) => only.clone(),
+        Some(_) | None => command.to_owned(),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn at(ms: u64, event: AgentEvent) -> RunEvent {
-        RunEvent { seq: 1, ms, kind: RunEventKind::Agent(event) }
-    }
-
-    #[test]
-    fn a_call_is_one_line_and_cannot_paint_the_terminal() {
-        let mut show = Show::default();
-        let input = json!({"command": "echo \u{1b}[31mred\u{7}\n  twice"});
-        let started =
-            AgentEvent::ToolStarted { call: "c".to_owned(), tool: "Bash".to_owned(), input, within: None };
-        assert_eq!(show.line(&at(1_000, started)), None);
-        let result =
-            ToolResult { failed: true, exit_code: Some(2), text: "no\u{1b}]0;x\u{7}\nway".to_owned() };
-        let line = show.line(&at(2_500, AgentEvent::ToolEnded { call: "c".to_owned(), result })).unwrap();
-        let bare = anstream::adapter::strip_str(&line).to_string();
-        assert_eq!(bare, "✗ Bash echo red twice (1.5s, exit 2)\n  no\n  way\n");
-    }
-}
+#[path = "show_tests.rs"]
+mod tests;

@@ -65,7 +65,8 @@ fn deserted(stopping: Option<String>) -> String {
     )
 }
 
-fn inputs(kind: &RunEventKind) -> Vec<Input> {
+/// What an event of a run told its watchdog.
+pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
     match kind {
         RunEventKind::Spawned { .. } => vec![Input::Spawned],
         RunEventKind::Agent(event) => vec![Input::of(event)],
