@@ -3,6 +3,7 @@
 mod absent;
 mod args;
 mod choice;
+mod fetch;
 mod json_voice;
 mod prepare;
 mod rehearsal;

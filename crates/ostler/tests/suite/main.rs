@@ -14,6 +14,8 @@ mod config;
 #[cfg(target_os = "linux")]
 mod contain;
 mod doctor;
+#[cfg(target_os = "linux")]
+mod fetch;
 mod ground;
 mod help;
 mod house;

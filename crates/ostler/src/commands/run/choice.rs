@@ -10,6 +10,7 @@ use ostler_process::run::RunError;
 use ostler_rehearsal::script::{self, BUILTIN, Play};
 
 use super::args::{Args, EngineName};
+use super::fetch::QUICKEST;
 use super::prepare::RunUsage;
 use crate::commands::rehearse::RehearseError;
 use crate::config::Settings;
@@ -87,7 +88,7 @@ impl Choice {
                 Some((name, model)) => (name.to_owned(), Some(model.to_owned())),
                 None => (named.to_owned(), None),
             },
-            None => (by_default(settings, here)?.to_owned(), None),
+            None => (by_default(settings, here, script.as_deref())?.to_owned(), None),
         };
         let play = load(script.as_deref())?;
         let agent = picked(&name, args.engine, play.is_some())?;
@@ -163,13 +164,22 @@ fn kin(agent: &'static dyn Agent, engine: Engine) -> Option<&'static dyn Agent> 
     AGENTS.iter().copied().find(|other| other.package().slot == slot && other.engine() == engine)
 }
 
-/// The configuration's agent, else the first that is installed and can be run. If none is, the first that could be.
-fn by_default(settings: &Settings, here: &Surroundings) -> Result<&'static str, Failure> {
+/// The configuration's agent, else the first that is installed and can be run. If none is: the one that a rehearsal
+/// fetches, else the first that could be installed.
+fn by_default(
+    settings: &Settings,
+    here: &Surroundings,
+    script: Option<&str>,
+) -> Result<&'static str, Failure> {
     if let Some(name) = settings.config.agents.default.as_deref() {
         return Ok(programs::agent(name)?.name());
     }
     let mut runnable = AGENTS.iter().copied().filter(|agent| agent.engine() == Engine::Stream);
     let first = runnable.clone().next().ok_or(RunUsage::NoAgent)?;
     let installed = runnable.find(|agent| programs::find(*agent, settings, here).is_ok());
-    Ok(installed.unwrap_or(first).name())
+    Ok(match (installed, script) {
+        (Some(agent), _) => agent.name(),
+        (None, Some(_)) => QUICKEST.name(),
+        (None, None) => first.name(),
+    })
 }

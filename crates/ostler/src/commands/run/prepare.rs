@@ -5,14 +5,17 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ostler_agent::agent::Agent;
 use ostler_agent::budget::Ledger;
 use ostler_process::journal::{Facts, Journal};
+use ostler_process::locate::LocateError;
 use ostler_process::run::{Beginning, Plan, RunError, inherited, limits_json};
 use ostler_rehearsal::script::Play;
 use rustix::fs::{Access, access};
 
 use super::args::{Args, Level};
 use super::choice::{Choice, Picked};
+use super::fetch::fetch;
 use super::rehearsal::Rehearsed;
 use super::terms::Terms;
 use crate::config::Settings;
@@ -115,7 +118,7 @@ pub(super) struct Prepared<'a> {
     pub(super) rehearsed: Option<Rehearsed>,
 }
 
-/// Where the agent's program is, and that it starts.
+/// Where the agent's program is, and that it starts. A rehearsal fetches it if it is not there.
 pub(super) async fn locate(
     choice: &Choice,
     settings: &Settings,
@@ -123,15 +126,23 @@ pub(super) async fn locate(
 ) -> Result<Found, Failure> {
     match &choice.agent {
         Picked::Known(agent) => {
+            if choice.script.is_some() && !is_there(*agent, settings, here) {
+                fetch(*agent, settings, here).await?;
+            }
             let program = programs::find(*agent, settings, here)?.path;
             let version = programs::version(*agent, &program, here).await?;
             Ok(Found { program, version: Some(version) })
         }
         Picked::Command(command) => {
-            let program = ostler_agent::agent::Agent::program(command).unwrap_or_default();
+            let program = command.program().unwrap_or_default();
             Ok(Found { program: program.into(), version: None })
         }
     }
+}
+
+/// Whether it is here, or meant to be: where the configuration says that it is, nothing is installed.
+fn is_there(agent: &dyn Agent, settings: &Settings, here: &Surroundings) -> bool {
+    !matches!(programs::find(agent, settings, here), Err(LocateError::NotInstalled { .. }))
 }
 
 /// Refuses a folder in which nothing can be done.
