@@ -104,7 +104,8 @@ impl Show {
                 Some(format!("{NOTE}waiting:{NOTE:#} {}\n", plain(reason)))
             }
             RunEventKind::Stopping { rung, reason } => {
-                Some(format!("{NOTE}stopping{NOTE:#} ({}): {rung}\n", one_line(reason)))
+                let told = climbed(rung)?;
+                Some(format!("{NOTE}stopping{NOTE:#} ({}): {told}\n", one_line(reason)))
             }
             RunEventKind::Resumed { attempt, reason, .. } => {
                 Some(format!("{NOTE}resuming{NOTE:#}, attempt {attempt}: {}\n", plain(reason)))
@@ -208,6 +209,19 @@ impl Show {
         }
         line
     }
+}
+
+/// What a rung of the stop ladder is, in words. That all are gone is looked after, but nothing to tell.
+fn climbed(rung: &str) -> Option<&str> {
+    Some(match rung {
+        "interrupt" => "asking it to end its turn; Ctrl-C kills it now",
+        "close_stdin" => "closing its input",
+        "int" => "interrupting it; Ctrl-C kills it now",
+        "term" => "terminating it",
+        "kill" => "killing what is left",
+        "verify" => return None,
+        other => other,
+    })
 }
 
 fn waits(blocked: &Blocked) -> Option<String> {

@@ -63,6 +63,7 @@ fn a_run_is_told_in_lines_and_paragraphs() {
         (66_600, spawned("/opt/agents/codex exec resume s-1 -")),
         (66_700, said("All is well.", None)),
         (66_800, RunEventKind::Stopping { rung: "int".to_owned(), reason: "cancelled".to_owned() }),
+        (66_900, RunEventKind::Stopping { rung: "verify".to_owned(), reason: "cancelled".to_owned() }),
     ];
     insta::assert_snapshot!(told(&mut show(), events));
 }

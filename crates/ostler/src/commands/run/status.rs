@@ -48,13 +48,14 @@ pub(super) struct Status {
     calls: BTreeMap<String, String>,
     /// The first event's time: a run that goes on did not begin now.
     first: Option<Duration>,
+    is_stopping: bool,
     is_over: bool,
 }
 
 impl Status {
     pub(super) fn new(who: Who, limits: Limits) -> Self {
         let (dog, ledger) = (Watchdog::new(limits), Ledger::new(Budget::default()));
-        Self { who, dog, ledger, calls: BTreeMap::new(), first: None, is_over: false }
+        Self { who, dog, ledger, calls: BTreeMap::new(), first: None, is_stopping: false, is_over: false }
     }
 
     /// Takes an event.
@@ -67,7 +68,11 @@ impl Status {
         }
         match &event.kind {
             RunEventKind::Agent(said) => self.heard(said),
-            RunEventKind::Spawned { .. } => self.calls.clear(),
+            RunEventKind::Spawned { .. } => {
+                self.calls.clear();
+                self.is_stopping = false;
+            }
+            RunEventKind::Stopping { .. } => self.is_stopping = true,
             RunEventKind::Outcome(_) => self.is_over = true,
             _ => {}
         }
@@ -111,7 +116,8 @@ impl Status {
         if let Some(cost) = spent.cost_usd.filter(|_| !self.who.is_rehearsed) {
             parts.push(part(format!("${cost:.2}"), 5, None));
         }
-        if let Some(told) = watched(&verdict) {
+        // Who is being stopped is not watched any more.
+        if let Some(told) = watched(&verdict).filter(|_| !self.is_stopping) {
             parts.push(part(told, 2, None));
         }
         // The last column stays empty: some terminals go on to the next line when it is taken.
@@ -120,6 +126,9 @@ impl Status {
     }
 
     fn doing(&self, verdict: &Verdict) -> String {
+        if self.is_stopping {
+            return "stopping".to_owned();
+        }
         let oldest = verdict.open_calls.iter().min_by_key(|call| call.since);
         if let Some(call) = oldest {
             let words = self.calls.get(&call.call).unwrap_or(&call.tool);
@@ -252,6 +261,9 @@ mod tests {
             tell(&mut status, 83_000, RunEventKind::Agent(AgentEvent::ToolEnded { call, result }));
         }
         assert_eq!(line(&status, 84, 80), " codex · 1m24s · thinking · 66k tokens · $0.33");
+        let (rung, reason) = ("int".to_owned(), "cancelled".to_owned());
+        tell(&mut status, 84_000, RunEventKind::Stopping { rung, reason });
+        assert_eq!(line(&status, 184, 80), " codex · 3m04s · stopping · 66k tokens · $0.33");
         tell(&mut status, 85_000, RunEventKind::Outcome(json!({})));
         assert_eq!(status.line(Duration::from_secs(85), 80), None);
     }
