@@ -160,7 +160,7 @@ fn only_old_runs_that_nobody_runs_are_removed() {
     let names: Vec<&str> = old.iter().map(|old| old.run.as_str()).collect();
     assert_eq!(names, ["run-1-ended", "run-2-abandoned", "run-5-never-begun"]);
     assert!(old.iter().all(|old| old.bytes > 0));
-    let gone_on = Journal::go_on(old[1].kept.as_ref().unwrap()).unwrap();
+    let gone_on = Journal::go_on(old[1].kept.as_ref().unwrap(), &facts("run-2-abandoned")).unwrap();
     let pruned: Vec<_> = old.iter().map(|old| remove(old).unwrap()).collect();
     assert_eq!(pruned, [Pruned::Removed, Pruned::Spared, Pruned::Removed]);
     drop((gone_on, live));

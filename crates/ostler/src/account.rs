@@ -137,7 +137,15 @@ fn changed(changes: &Changes) -> String {
     }
     if let Some(diff) = changes.diff.filter(|diff| diff.files > 0) {
         let files = counted(diff.files, "file");
-        lines.push(format!("git: {files}, +{} −{}", number(diff.insertions), number(diff.deletions)));
+        let before = diff.before.filter(|before| before.files > 0).map(|before| {
+            format!(", of which +{} −{} before it began", number(before.insertions), number(before.deletions))
+        });
+        lines.push(format!(
+            "git: {files}, +{} −{}{}",
+            number(diff.insertions),
+            number(diff.deletions),
+            before.unwrap_or_default()
+        ));
     }
     if changes.partial {
         lines.push("and perhaps more: not everything could be looked at".to_owned());

@@ -25,7 +25,7 @@ fn a_run_that_went_well() {
         changed: listed(&["a/rather/long/folder/with/a/file.rs", "another/long/folder/file.rs", "z.rs"], 140),
         removed: listed(&["old\u{1b}[31m\nname.txt"], 1),
         partial: true,
-        diff: Some(Diff { files: 143, insertions: 4_210, deletions: 17 }),
+        diff: Some(Diff { files: 143, insertions: 4_210, deletions: 17, before: None }),
     };
     let told = told(&outcome, Some(&changes), false);
     assert!(told.lines().all(|line| width(line) <= 80), "{told}");

@@ -161,6 +161,8 @@ impl<'r, 'a> Round<'r, 'a> {
                 // Whoever asked may be gone.
                 Arrived::Asked(Request::Say { text, told }) => drop(told.send(self.prompt(text).await?)),
                 Arrived::Grown(files) => self.grew(&files).await?,
+                // With another run in the folder it is not known whose change it is.
+                Arrived::Changed if self.run.company.is_told => {}
                 Arrived::Changed => {
                     self.seen(Channel::Workspace)?;
                     self.watch(Input::WorkspaceChanged).await?;

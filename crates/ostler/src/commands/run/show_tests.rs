@@ -59,7 +59,14 @@ fn a_run_is_told_in_lines_and_paragraphs() {
         (66_200, closed("d", false, None, "")),
         (66_300, RunEventKind::Warn { text: "nothing was heard for 180 s".to_owned() }),
         (66_400, RunEventKind::Noise { text: "a line \u{1b}[1mthat is no record".to_owned() }),
-        (66_500, RunEventKind::Resumed { attempt: 2, reason: "it was cut off".to_owned() }),
+        (
+            66_500,
+            RunEventKind::Resumed {
+                attempt: 2,
+                reason: "it was cut off".to_owned(),
+                by: ostler_agent::run_event::ResumedBy::Run,
+            },
+        ),
         (66_600, spawned("/opt/agents/codex exec resume s-1 -")),
         (66_700, said("All is well.", None)),
         (66_800, RunEventKind::Stopping { rung: "int".to_owned(), reason: "cancelled".to_owned() }),
