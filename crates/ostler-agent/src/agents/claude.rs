@@ -5,6 +5,7 @@
 
 mod control;
 mod decoder;
+mod heard;
 mod launch;
 mod message;
 mod result;

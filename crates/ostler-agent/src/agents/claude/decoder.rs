@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::heard::Heard;
 use super::message;
 use super::transcript::Last;
 use crate::agent::{Decoder, Exit, Source};
@@ -32,7 +33,7 @@ pub(in crate::agents) struct Claude {
     /// What was already said of MCP servers: it is repeated with every turn.
     servers: BTreeSet<String>,
     /// Records heard on the standard output, with the turn they belong to. The transcript has them with the same ids.
-    pub(super) heard: HashMap<String, u32>,
+    pub(super) heard: Heard,
     /// Turns whose end was heard on the standard output.
     pub(super) results: u32,
     /// Records that the transcript told first, by the same ids: a standard output that comes back has them too.
@@ -218,7 +219,9 @@ impl Claude {
     }
 
     fn hear(&mut self, record: &Value) {
-        self.heard.extend(named(&record["uuid"]).map(|id| (id, self.results)));
+        if let Some(id) = named(&record["uuid"]) {
+            self.heard.note(id, self.results);
+        }
     }
 
     /// Whether the transcript told it already.

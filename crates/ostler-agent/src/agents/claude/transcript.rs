@@ -9,6 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::decoder::Claude;
+use super::heard::Twin;
 use super::message::{self, INTERRUPTED};
 use crate::agent::{Clock, TranscriptPlace, Whereabouts};
 use crate::agents::reading::{Turn, added, content_text, named, small, spent, text, unknown};
@@ -29,18 +30,18 @@ pub(super) struct Last {
 
 impl Claude {
     pub(super) fn written(&mut self, record: &Value) -> Vec<AgentEvent> {
-        let heard = named(&record["uuid"]).and_then(|id| self.heard.get(&id).copied());
-        match heard {
-            None => {
+        match self.heard.twin(record["uuid"].as_str()) {
+            Twin::Forgotten => Vec::new(),
+            Twin::None => {
                 self.told.extend(named(&record["uuid"]));
                 self.read(record)
             }
-            Some(turn) if turn < self.results => {
+            Twin::Heard { turn } if turn < self.results => {
                 self.turn = Turn::Ended;
                 Vec::new()
             }
             // All that can be missing of what was heard is the end of its turn: that is a record of its own.
-            Some(_) => {
+            Twin::Heard { .. } => {
                 let sum = self.sum;
                 let mut events = self.read(record);
                 self.sum = sum;
