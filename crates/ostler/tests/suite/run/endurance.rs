@@ -123,6 +123,7 @@ fn live(fate: Fate, tier: &str) {
         assert!(held.iter().all(Watched::ends), "{case}");
         wait_until("its group is removed", || leaves(&living.run()).is_empty());
         wait_until("its guardian is gone", || held_open_below(&living.ground.at("")).is_empty());
+        living.clear_dead_sockets();
     } else {
         assert_eq!(told.last().unwrap()["survivors"], 0, "{case}");
     }

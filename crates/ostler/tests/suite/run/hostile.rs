@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -145,6 +146,14 @@ impl Living {
         (std::mem::take(&mut self.told), code.unwrap().code())
     }
 
+    /// A run that was killed cannot remove its socket, which the next one does. Nobody listens there.
+    pub(super) fn clear_dead_sockets(&self) {
+        for socket in fs::read_dir(self.ground.at("ostler/sockets")).into_iter().flatten().flatten() {
+            assert!(UnixStream::connect(socket.path()).is_err(), "somebody listens");
+            fs::remove_file(socket.path()).unwrap();
+        }
+    }
+
     /// Nobody lives, no group is left, nor any file but the run's own.
     pub(super) fn assert_nothing_is_left(&self, case: &str, held: &[Watched]) {
         let run = self.run();
@@ -155,7 +164,8 @@ impl Living {
         assert_eq!(leaves(&run), [""; 0], "groups after {case}");
         assert_eq!(fs::read_dir(self.ground.at("tmp")).unwrap().count(), 0, "temporary files after {case}");
         let left = self.ground.left();
-        let strange = left.iter().filter(|path| !path.starts_with("runs") && *path != "config.toml");
+        let is_state = |path: &str| ["config.toml", "versions.json", "sockets"].contains(&path);
+        let strange = left.iter().filter(|path| !path.starts_with("runs") && !is_state(path));
         assert_eq!(strange.collect::<Vec<_>>(), [""; 0], "files after {case}");
     }
 }

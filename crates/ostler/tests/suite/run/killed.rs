@@ -66,6 +66,7 @@ fn killed_when(case: &str, because: &[&str], reach: impl Fn(&mut Living) + Sync)
         assert!(held.iter().all(Watched::ends), "{case}");
         let run = living.run();
         wait_until("its group is removed", || leaves(&run).is_empty());
+        living.clear_dead_sockets();
         living.assert_nothing_is_left(&case, &held);
         assert_abandoned(&living.ground, &case, because);
         assert_readable(&living.ground, &case);
