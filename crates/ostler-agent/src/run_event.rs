@@ -180,10 +180,12 @@ pub enum Channel {
 impl RunEvent {
     /// The event as one line, without its end.
     pub fn line(&self) -> Result<String, serde_json::Error> {
-        let kind = serde_json::to_string(&self.kind)?;
-        // Every kind is an object; its fields follow ours.
-        let rest = kind.strip_prefix('{').unwrap_or(&kind);
-        Ok(format!("{{\"v\":{VERSION},\"seq\":{},\"ms\":{},{rest}", self.seq, self.ms))
+        let mut line = format!("{{\"v\":{VERSION},\"seq\":{},\"ms\":{}", self.seq, self.ms).into_bytes();
+        let ours = line.len();
+        serde_json::to_writer(&mut line, &self.kind)?;
+        // Every kind is an object that has fields; they follow ours. A record may be megabytes long, and is not copied.
+        line[ours] = b',';
+        String::from_utf8(line).map_err(serde::ser::Error::custom)
     }
 
     /// Reads a line. `None` for a line that is torn, of another version, or of a kind that is new to us.
