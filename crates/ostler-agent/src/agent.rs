@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::endpoint::Endpoint;
 use crate::event::{AgentEvent, Usage};
 use crate::package::Package;
 use crate::source::Twins;
@@ -335,6 +336,10 @@ pub trait Agent: Sync {
     /// A reader for its records. `before` is what the session had used before this process, nothing if it is a new
     /// one: some agents report sums over the session.
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder>;
+    /// Where its provider is reached, with the variables that it is started with; nothing if that is not known.
+    fn endpoint(&self, _variable: &dyn Fn(&str) -> Option<String>) -> Option<Endpoint> {
+        None
+    }
     /// Whether a record of its transcript can be told from the same one on its standard output.
     fn twins(&self) -> Twins {
         Twins::Unnamed

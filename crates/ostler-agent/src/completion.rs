@@ -14,6 +14,7 @@ use crate::agent::Exit;
 use crate::event::{Blocked, Failure, FailureClass, TurnOutcome};
 use crate::outcome::{Limit, Rule, RunOutcome};
 use crate::stopping::StopReason;
+use crate::waiting::Reach;
 use crate::watchdog::Limits;
 
 /// Resumes in a row without progress. A third one has not been seen to help.
@@ -25,6 +26,9 @@ const MOST_WAITS: u32 = 5;
 
 /// What is added to every wait for a quota: clocks differ.
 const LEAST_JITTER: Duration = Duration::from_secs(1);
+
+/// Waits for the network in one run. More are a network that is only there when it is not needed.
+const MOST_OUTAGES: u32 = 50;
 
 /// The try from which a rejected key is not tried again: one may be a token that is being renewed.
 const AUTH_TRIES: u32 = 2;
@@ -73,6 +77,8 @@ pub struct Ending<'a> {
     pub found: &'a [Evidence],
     /// The budget that forbids another turn.
     pub forbidden: Option<Limit>,
+    /// Whether the provider can be reached from here, where the end leaves that in doubt.
+    pub reach: Reach,
     /// How long nothing was heard.
     pub quiet: Duration,
     /// The time on the wall.
@@ -119,13 +125,28 @@ pub enum Decision {
     },
     /// The run is parked, then the session is resumed.
     Park {
-        /// For so long.
-        wait: Duration,
+        /// For what.
+        until: Until,
         /// With this.
         prompt: String,
     },
     /// It is over.
     Outcome(RunOutcome),
+}
+
+/// What a parked run waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// The quota, which is there again after this time.
+    Quota {
+        /// How long.
+        wait: Duration,
+    },
+    /// The provider can be reached again, within what is left of the longest wait.
+    Reachable {
+        /// How long that is.
+        patience: Duration,
+    },
 }
 
 /// Why a session is resumed.
@@ -144,15 +165,16 @@ pub struct Completion {
     resumes: u32,
     fruitless: u32,
     waits: u32,
+    outages: u32,
 }
 
 impl Completion {
     /// For a run that was not resumed yet.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, resumes: 0, fruitless: 0, waits: 0 }
+        Self { policy, resumes: 0, fruitless: 0, waits: 0, outages: 0 }
     }
 
-    /// How often the session was resumed, waits for a quota left out.
+    /// How often the session was resumed, waits for a quota or the network left out.
     pub fn resumes(&self) -> u32 {
         self.resumes
     }
@@ -232,9 +254,9 @@ impl Completion {
                 Some(limit) => timed_out(limit),
                 None => agent_failed(failure),
             },
+            FailureClass::Provider => self.offline(ending).unwrap_or_else(|| agent_failed(failure)),
             FailureClass::Auth
             | FailureClass::Overloaded
-            | FailureClass::Provider
             | FailureClass::Model
             | FailureClass::Crashed
             | FailureClass::Unknown => agent_failed(failure),
@@ -261,10 +283,31 @@ impl Completion {
             return Decision::Outcome(over);
         }
         self.waits += 1;
-        Decision::Park { wait, prompt: prompt(Cause::Environment, &[]) }
+        Decision::Park { until: Until::Quota { wait }, prompt: prompt(Cause::Environment, &[]) }
+    }
+
+    /// Waits for the network if it is gone, which is nobody's fault: no resume is counted.
+    fn offline(&mut self, ending: &Ending<'_>) -> Option<Decision> {
+        match ending.reach {
+            Reach::Unknown | Reach::Reachable => return None,
+            Reach::Unreachable => {}
+        }
+        ending.session?;
+        if self.outages >= MOST_OUTAGES {
+            return None;
+        }
+        if let Some(limit) = ending.forbidden {
+            return Some(timed_out(limit));
+        }
+        self.outages += 1;
+        let until = Until::Reachable { patience: ending.wall.patience };
+        Some(Decision::Park { until, prompt: prompt(Cause::Environment, &[]) })
     }
 
     fn stalled(&mut self, ending: &Ending<'_>) -> Decision {
+        if let Some(parked) = self.offline(ending) {
+            return parked;
+        }
         self.resume(ending, Cause::Environment, Vec::new(), stalled(Rule::Silence, ending))
     }
 
@@ -294,6 +337,22 @@ impl Completion {
         }
         self.resumes += 1;
         Decision::Resume { prompt: prompt(cause, &missing), missing, cause }
+    }
+}
+
+/// Whether it matters, after such an end, that the provider can be reached.
+pub fn is_in_doubt(turn: Option<&TurnOutcome>, stop: Option<&StopReason>) -> bool {
+    match (turn, stop) {
+        (Some(TurnOutcome::Done { .. }), _) => false,
+        (Some(TurnOutcome::Failed(failure)), None | Some(StopReason::Exited)) => {
+            failure.class == FailureClass::Provider
+        }
+        (_, Some(StopReason::Rule { rule: Rule::Silence })) => true,
+        (
+            Some(TurnOutcome::Failed(failure)),
+            Some(StopReason::Rule { rule: Rule::AfterResult | Rule::AfterExit }),
+        ) => failure.class == FailureClass::Provider,
+        (Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted) | None, _) => false,
     }
 }
 

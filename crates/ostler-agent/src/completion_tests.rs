@@ -22,6 +22,7 @@ fn ending() -> Ending<'static> {
         missing: &[],
         found: &[],
         forbidden: None,
+        reach: Reach::Unknown,
         quiet: Duration::from_secs(360),
         wall: WALL,
     }
@@ -47,7 +48,8 @@ fn told(decision: &Decision) -> String {
             format!("complete: {}", grades.join(", "))
         }
         Decision::Resume { missing, cause, .. } => format!("resume, {cause:?}: {}", missing.join(", ")),
-        Decision::Park { wait, .. } => format!("park for {} s", wait.as_secs()),
+        Decision::Park { until: Until::Quota { wait }, .. } => format!("park for {} s", wait.as_secs()),
+        Decision::Park { until: Until::Reachable { .. }, .. } => "park, offline".to_owned(),
         Decision::Outcome(outcome) => {
             format!("{}, {}", outcome.name(), serde_json::to_string(outcome).unwrap())
         }
@@ -372,4 +374,35 @@ proptest! {
         prop_assert!(went_on <= max_resumes + MOST_WAITS);
         prop_assert!(completion.resumes() <= max_resumes);
     }
+}
+
+#[test]
+fn an_agent_that_is_offline_is_waited_for_at_no_cost() {
+    let (silence, open_call) = (rule(Rule::Silence), rule(Rule::OpenCall));
+    let (provider, model) = (failed(FailureClass::Provider, None), failed(FailureClass::Model, None));
+    let away = Ending { reach: Reach::Unreachable, ..ending() };
+    let spent = Some(Limit::MaxTurns { turns: 1 });
+    let table = [
+        ("its turn failed", Ending { turn: Some(&provider), ..away }, "park, offline"),
+        ("it is silent", Ending { stop: Some(&silence), ..away }, "park, offline"),
+        ("it may not go on", Ending { turn: Some(&provider), forbidden: spent, ..away }, "timed_out"),
+        ("it has no session", Ending { turn: Some(&provider), session: None, ..away }, "agent_failed"),
+        ("another failure", Ending { turn: Some(&model), ..away }, "agent_failed"),
+        ("a tool is silent", Ending { stop: Some(&open_call), ..away }, "stalled"),
+        ("it is done", Ending { turn: Some(&DONE), stop: Some(&silence), ..away }, "complete"),
+        ("it was reached", Ending { turn: Some(&provider), reach: Reach::Reachable, ..away }, "agent_failed"),
+        ("not known", Ending { turn: Some(&provider), reach: Reach::Unknown, ..away }, "agent_failed"),
+    ];
+    for (name, ending, want) in table {
+        assert!(first(&ending).starts_with(want), "{name}: {}", first(&ending));
+        let is_decided_by_it = first(&ending) != first(&Ending { reach: Reach::Unknown, ..ending });
+        assert!(!is_decided_by_it || is_in_doubt(ending.turn, ending.stop), "{name} must be probed");
+    }
+    let mut completion = Completion::new(policy());
+    let failing = Ending { turn: Some(&provider), ..away };
+    for _ in 0..MOST_OUTAGES {
+        assert_eq!(told(&completion.decide(&failing)), "park, offline");
+    }
+    assert_eq!(completion.resumes(), 0);
+    assert!(told(&completion.decide(&failing)).starts_with("agent_failed"), "it comes to an end");
 }

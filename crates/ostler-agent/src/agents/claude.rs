@@ -15,6 +15,7 @@ use crate::agent::{
     Agent, DUMMY_KEY, Decoder, Engine, Launch, Order, Refusal, Setup, Stage, Task, TranscriptPlace,
     Whereabouts, pairs, words,
 };
+use crate::endpoint::Endpoint;
 use crate::event::Usage;
 use crate::package::{Native, Package};
 use crate::source::Twins;
@@ -73,6 +74,18 @@ impl Agent for Claude {
     fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
         Box::new(decoder::Claude::default())
     }
+    fn endpoint(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<Endpoint> {
+        // Other clouds have an address for each region.
+        if ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"].into_iter().find_map(variable).is_some() {
+            return None;
+        }
+        let named = variable("ANTHROPIC_BASE_URL").filter(|url| !url.is_empty());
+        let direct = match named {
+            Some(url) => Endpoint::of_url(&url)?,
+            None => Endpoint::secure("api.anthropic.com"),
+        };
+        Some(direct.through_proxy(variable))
+    }
     /// Both have one `uuid`.
     fn twins(&self) -> Twins {
         Twins::Named
@@ -115,6 +128,9 @@ impl Agent for ClaudeTerminal {
     }
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
         Claude.decoder(before)
+    }
+    fn endpoint(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<Endpoint> {
+        Claude.endpoint(variable)
     }
     fn twins(&self) -> Twins {
         Claude.twins()

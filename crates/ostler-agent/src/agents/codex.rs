@@ -10,6 +10,7 @@ use crate::agent::{
     Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task, TranscriptPlace,
     Whereabouts, pairs, words,
 };
+use crate::endpoint::Endpoint;
 use crate::event::Usage;
 use crate::package::{Native, Package};
 
@@ -47,6 +48,9 @@ pub static CODEX: Package = Package {
 /// shell and `apply_patch`; newer ones take their tools through JavaScript, unknown ones lose `apply_patch`.
 const REHEARSED_MODEL: &str = "gpt-5.5";
 
+/// The variable that a rehearsed Codex finds its key in.
+const REHEARSAL_KEY: &str = "OSTLER_REHEARSAL_KEY";
+
 /// Codex driven by `exec --json`.
 pub struct Codex;
 
@@ -73,7 +77,7 @@ impl Agent for Codex {
                 ("HOME", stage.home.display().to_string()),
                 ("TMPDIR", stage.temporary().display().to_string()),
                 ("CODEX_HOME", home.display().to_string()),
-                ("OSTLER_REHEARSAL_KEY", DUMMY_KEY.to_owned()),
+                (REHEARSAL_KEY, DUMMY_KEY.to_owned()),
             ]),
             folders: vec![stage.temporary()],
             files: vec![PrivateFile { path: home.join("config.toml"), content: provider(&stage.url) }],
@@ -87,6 +91,16 @@ impl Agent for Codex {
     }
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
         Box::new(decoder::Codex::new(before))
+    }
+    /// With a key it is the provider's API, with a login the service behind ChatGPT. A provider that its settings name is
+    /// not known here.
+    fn endpoint(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<Endpoint> {
+        if variable(REHEARSAL_KEY).is_some() {
+            return None;
+        }
+        let key = ["CODEX_API_KEY", "OPENAI_API_KEY"].into_iter().find_map(variable);
+        let host = if key.is_some() { "api.openai.com" } else { "chatgpt.com" };
+        Some(Endpoint::secure(host).through_proxy(variable))
     }
     /// `<home>/sessions/<year>/<month>/<day>/rollout-<time>-<thread>.jsonl`: the day is that of the first turn.
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
@@ -107,7 +121,7 @@ features = {{ unbounded_connection_retries = false, plugins = false, apps = fals
 [model_providers.rehearsal]
 name = "rehearsal"
 base_url = "{url}/v1"
-env_key = "OSTLER_REHEARSAL_KEY"
+env_key = "{REHEARSAL_KEY}"
 "#
     )
 }
