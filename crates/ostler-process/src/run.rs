@@ -8,6 +8,7 @@ mod account;
 mod clock;
 mod desk;
 mod environment;
+mod offline;
 mod round;
 mod wording;
 mod workplace;
@@ -21,11 +22,13 @@ use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Source, 
 use ostler_agent::budget::{Budget, Ledger, Unmeasured};
 use ostler_agent::command_line;
 use ostler_agent::completion::{
-    CUT_OFF, Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Wall,
+    CUT_OFF, Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Until, Wall,
 };
+use ostler_agent::endpoint::Endpoint;
 use ostler_agent::event::Usage;
 use ostler_agent::outcome::{CancelledBy, Limit, RunOutcome};
 use ostler_agent::run_event::{ResumedBy, RunEvent, RunEventKind};
+use ostler_agent::waiting::Reach;
 use ostler_agent::watchdog::{Input, Watchdog};
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,6 +38,7 @@ use crate::workspace::Presence;
 pub use account::{limits_from, limits_json, sentence};
 use desk::Desk;
 pub use environment::{PrivateError, inherited, rehearsed, write_private};
+use offline::Waited;
 use round::{Round, Rounded};
 use workplace::Workplace;
 
@@ -74,6 +78,8 @@ pub struct Plan<'a> {
     pub policy: Policy,
     /// What it may spend.
     pub budget: Budget,
+    /// Where its provider is reached, to tell a machine that is offline from an agent that failed.
+    pub probe: Option<Endpoint>,
     /// Our own binary, which guards the agent.
     pub guard: PathBuf,
 }
@@ -380,7 +386,8 @@ impl<'a> Run<'a> {
             };
             self.survivors = self.survivors.saturating_add(rounded.survivors);
             let progress = self.workplace.progress().await;
-            let (prompt, reason) = match self.decide(&rounded, progress) {
+            let reach = self.reach(&rounded).await;
+            let (prompt, reason) = match self.decide(&rounded, progress, reach) {
                 Decision::Complete { evidence } => return Ok((RunOutcome::Completed, evidence)),
                 Decision::Outcome(outcome) => return Ok((outcome, Vec::new())),
                 Decision::Resume { prompt, missing, .. } if missing.is_empty() => {
@@ -389,9 +396,18 @@ impl<'a> Run<'a> {
                 Decision::Resume { prompt, missing, .. } => {
                     (prompt, format!("still missing: {}", missing.join(", ")))
                 }
-                Decision::Park { wait, prompt } => {
+                Decision::Park { until: Until::Quota { wait }, prompt } => {
                     self.park(wait).await?;
                     (prompt, "the quota is there again".to_owned())
+                }
+                Decision::Park { until: Until::Reachable { patience }, prompt } => {
+                    match self.wait_for_the_network(patience).await? {
+                        Waited::Over => (prompt, "the provider can be reached again".to_owned()),
+                        Waited::TooLong => {
+                            let limit = Limit::MaxWait { time: self.plan.policy.limits.max_wait };
+                            return Ok((RunOutcome::TimedOut { limit }, Vec::new()));
+                        }
+                    }
                 }
             };
             if let Some(by) = self.requests.stop {
@@ -452,7 +468,7 @@ impl<'a> Run<'a> {
         Ok(Ok(Round::new(self, child, launch.stdin)))
     }
 
-    fn decide(&mut self, rounded: &Rounded, progress: Progress) -> Decision {
+    fn decide(&mut self, rounded: &Rounded, progress: Progress, reach: Reach) -> Decision {
         let parked = self.dog.why(self.desk.now()).parked_time;
         self.completion.decide(&Ending {
             turn: rounded.turn.as_ref(),
@@ -467,6 +483,7 @@ impl<'a> Run<'a> {
             missing: &[],
             found: &[],
             forbidden: self.ledger.forbids_a_turn(),
+            reach,
             quiet: rounded.quiet,
             wall: Wall {
                 now: clock::now(),
@@ -478,8 +495,8 @@ impl<'a> Run<'a> {
 
     /// Waits without a process. That somebody asks to stop ends it.
     async fn park(&mut self, wait: Duration) -> Result<(), JournalError> {
-        self.desk
-            .tell(RunEventKind::Parked { reason: "the usage limit is reached".to_owned(), until: None })?;
+        let until = clock::now().checked_add_unsigned(wait.as_secs());
+        self.desk.tell(RunEventKind::Parked { reason: "the usage limit is reached".to_owned(), until })?;
         // What it says is in `wait` already, which is within the longest that is allowed.
         let _ = self.dog.step(self.desk.now(), Input::Parked);
         tokio::select! {

@@ -6,6 +6,7 @@
 
 mod hearing;
 mod transcript;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,11 +19,13 @@ use ostler_agent::outcome::{CancelledBy, Rule};
 use ostler_agent::run_event::{Channel, RunEventKind};
 use ostler_agent::source;
 use ostler_agent::stopping::{self, Ladder, Patience, Rung, Signal, StopReason};
+use ostler_agent::waiting::{self as waits, Reach, Waits};
 use ostler_agent::watchdog::{self, Input, State};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
+use super::offline::Prober;
 use super::wording::{reason_word, worded};
 use super::writer::Writer;
 use super::{Request, Run, Unsaid, clock};
@@ -59,6 +62,7 @@ enum Arrived {
     Exited,
     Grown(Vec<PathBuf>),
     Changed,
+    Probed(Reach),
     Time,
 }
 
@@ -88,6 +92,8 @@ pub(super) struct Round<'r, 'a> {
     /// When it was last written down that something was seen on a channel.
     seen: BTreeMap<Channel, Duration>,
     transcript: Transcript,
+    waits: Waits,
+    prober: Prober,
     survivors: u32,
     life: Life,
 }
@@ -113,6 +119,8 @@ impl<'r, 'a> Round<'r, 'a> {
             sampled: TreeSample::default(),
             seen: BTreeMap::new(),
             transcript,
+            waits: Waits::new(run.plan.policy.limits.silence),
+            prober: Prober::new(run.plan.probe.as_ref()),
             survivors: 0,
             life: Life::Running,
             run,
@@ -151,6 +159,7 @@ impl<'r, 'a> Round<'r, 'a> {
                 count = read(&mut self.stderr, &mut err) => Arrived::Bytes(Stream::Stderr, count),
                 files = self.transcript.grew() => Arrived::Grown(files),
                 () = self.run.workplace.changed() => Arrived::Changed,
+                reach = self.prober.answer() => Arrived::Probed(reach),
                 _ = self.child.leader_exit(), if self.life == Life::Running => Arrived::Exited,
                 () = tokio::time::sleep_until(wake) => Arrived::Time,
             };
@@ -167,6 +176,7 @@ impl<'r, 'a> Round<'r, 'a> {
                     self.seen(Channel::Workspace)?;
                     self.watch(Input::WorkspaceChanged).await?;
                 }
+                Arrived::Probed(reach) => self.wait(waits::Input::Probed(reach)).await?,
                 Arrived::Exited => self.exited().await?,
                 Arrived::Time => self.watch(Input::Tick).await?,
             }
@@ -176,7 +186,8 @@ impl<'r, 'a> Round<'r, 'a> {
     }
 
     fn wake(&self) -> Instant {
-        let due = [self.run.dog.wake_at(), self.ladder.wake_at(), self.transcript.wake_at()];
+        let due =
+            [self.run.dog.wake_at(), self.ladder.wake_at(), self.transcript.wake_at(), self.waits.wake_at()];
         let due = due.into_iter().flatten().min();
         let instant = due.and_then(|at| self.run.desk.instant(at));
         instant.unwrap_or_else(|| Instant::now() + FAR)
@@ -191,6 +202,9 @@ impl<'r, 'a> Round<'r, 'a> {
         }
         if self.transcript.wake_at().is_some_and(|at| at <= now) {
             self.source(source::Input::Tick).await?;
+        }
+        if self.waits.wake_at().is_some_and(|at| at <= now) {
+            self.wait(waits::Input::Tick).await?;
         }
         if self.life == Life::Exited && self.stdout.is_none() {
             self.begin(StopReason::Exited).await?;
@@ -207,6 +221,7 @@ impl<'r, 'a> Round<'r, 'a> {
 
     async fn exited(&mut self) -> Result<(), JournalError> {
         self.life = Life::Exited;
+        self.stop_waiting()?;
         self.watch(Input::Exited).await?;
         self.climb(stopping::Input::Exited).await
     }
@@ -273,6 +288,7 @@ impl<'r, 'a> Round<'r, 'a> {
     async fn begin(&mut self, reason: StopReason) -> Result<(), JournalError> {
         if self.ladder.reason().is_none() {
             self.quiet = self.run.dog.why(self.run.desk.now()).quiet;
+            self.stop_waiting()?;
         }
         self.climb(stopping::Input::Begin(reason)).await
     }

@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let settings = here.settings()?;
     let (choice, play) = Choice::of(&args, prompt, &settings, here)?;
     let earlier = choice.earlier.as_ref().map(|(kept, _)| &kept.facts);
-    let terms = Terms::of(&args, earlier, &settings.config.run)?;
+    let terms = Terms::of(&args, earlier, &settings.config)?;
     usable(&choice.workspace, terms.permissions)?;
     let located = tokio::select! {
         biased;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ostler_agent::agents::AGENTS;
+use ostler_agent::endpoint::Endpoint;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -24,6 +25,7 @@ pub(crate) struct Config {
     pub(crate) install: Install,
     pub(crate) rehearse: Rehearse,
     pub(crate) run: Run,
+    pub(crate) network: Network,
     pub(crate) notify: Notify,
     pub(crate) display: Display,
     pub(crate) log: Log,
@@ -103,6 +105,41 @@ pub(crate) struct Notify {
     /// A program and its arguments, in words as in a shell, without one: it is started when a run ends, with the
     /// outcome as JSON on its standard input. A project's file may only set it if the project is trusted.
     pub(crate) command: Option<String>,
+}
+
+/// The way to the agents' providers.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Network {
+    /// Where to connect, as `host:port`, to find out whether this machine is offline when an agent cannot reach its
+    /// provider, instead of the provider that the agent is known to use; `off` for nowhere. Nothing is sent. A project's
+    /// file may only set it if the project is trusted.
+    pub(crate) probe: Option<ProbeAt>,
+}
+
+/// A host and a port, or `off`.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct ProbeAt(#[schemars(regex(pattern = "^off$|.:[0-9]+$"))] String);
+
+impl ProbeAt {
+    /// What it says; nothing for `off`.
+    pub(crate) fn endpoint(&self) -> Option<Endpoint> {
+        Endpoint::parse(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for ProbeAt {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        if text == "off" || Endpoint::parse(&text).is_some() {
+            Ok(Self(text))
+        } else {
+            Err(D::Error::custom(format!(
+                "`{text}` is not a host and a port; try: write it as in \"api.example.com:443\", or \"off\""
+            )))
+        }
+    }
 }
 
 /// What people see.

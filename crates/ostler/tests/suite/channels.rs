@@ -20,6 +20,7 @@ pub(crate) fn ground(script: &str) -> Ground {
     let (script, state, settings) = (ground.at("script.toml"), ground.at("state"), ground.at("home/.claude"));
     ground
         .with("PATH", "/usr/bin:/bin")
+        .with("OSTLER_CFG__NETWORK__PROBE", "off")
         .with("OSTLER_FAKE_SCRIPT", script)
         .with("OSTLER_FAKE_STATE", state)
         .with("CLAUDE_CONFIG_DIR", settings)
@@ -168,6 +169,102 @@ fn a_silent_tool_whose_processes_are_busy_is_left_alone() {
     assert!(lines.iter().any(|line| line["channel"] == "tree"), "{}", ended.stdout);
     let why = ground.run(&["runs", "why", "last"]).stdout;
     assert!(why.contains("seen     tree at"), "{why}");
+}
+
+/// It says that it will try again in longer than it may be silent, and does.
+#[test]
+fn an_announced_wait_is_not_a_stall() {
+    let ground = ground(
+        r#"
+        [[step]]
+        do = [
+          { unknown_frame = "system", body = { subtype = "api_retry", attempt = 1, max_retries = 10, retry_delay_ms = 7000, error_status = 529, error = "overloaded" } },
+          { stall = "7s" },
+          { say = "Done." },
+        ]
+        "#,
+    );
+    let (ended, lines) = run(&ground, &["--silence", "3s", "--max-resumes", "0", "go"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let parked: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "parked").collect();
+    assert_eq!(parked.len(), 1, "{}", ended.stdout);
+    assert!(
+        parked[0]["until"].is_i64() && parked[0]["reason"] == "the agent waits 7 s before it tries again"
+    );
+    assert_eq!(lines.iter().filter(|line| line["kind"] == "unparked").count(), 1, "{}", ended.stdout);
+}
+
+#[test]
+fn a_wait_that_is_longer_than_allowed_is_a_limit() {
+    let ground = ground(
+        r#"
+        [[step]]
+        do = [
+          { unknown_frame = "system", body = { subtype = "api_retry", attempt = 1, max_retries = 10, retry_delay_ms = 600000, error_status = 529, error = "overloaded" } },
+          { stall = "forever" },
+        ]
+        "#,
+    );
+    let (ended, lines) = run(&ground, &["--silence", "3s", "--max-wait", "2s", "go"]);
+    let last = lines.last().unwrap();
+    assert_eq!((ended.code, &last["rule"]), (Some(13), &"max_wait".into()), "{}", ended.stdout);
+    assert_eq!((&last["resumes"], &last["survivors"]), (&0.into(), &0.into()));
+}
+
+/// H12, with an agent that goes on trying by itself: its clock stands still until the network is back.
+#[test]
+fn an_agent_that_is_offline_is_waited_for_and_not_touched() {
+    let door = Door::shut();
+    let ground = ground(
+        r#"
+        [[step]]
+        do = [
+          { unknown_frame = "system", body = { subtype = "api_retry", attempt = 1, max_retries = 10, retry_delay_ms = 500, error = "unknown" } },
+          { wait_for_file = "back", within = "100s" },
+          { say = "Done." },
+        ]
+        "#,
+    )
+    .with("OSTLER_CFG__NETWORK__PROBE", door.address());
+    let args = ["run", "-a", "claude-headless", "--json", "--silence", "3s", "--max-resumes", "0", "go"];
+    let mut child = ground.command(&args).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut lines = lines.map(|line| line.unwrap());
+    let parked = lines.find(|line| line.contains("\"kind\":\"parked\"")).unwrap();
+    assert!(parked.contains(&format!("offline: {} cannot be reached", door.address())), "{parked}");
+    door.open(|| {
+        lines.find(|line| line.contains("\"kind\":\"unparked\"")).unwrap();
+        ground.put("project/back", "");
+        let last = lines.by_ref().last().unwrap();
+        assert!(last.contains("\"outcome\":\"completed\"") && last.contains("\"resumes\":0"), "{last}");
+    });
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// An address on loopback where nobody answers until it is opened. It is ours all the while.
+struct Door {
+    socket: tokio::net::TcpSocket,
+}
+
+impl Door {
+    fn shut() -> Self {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        Self { socket }
+    }
+
+    fn address(&self) -> String {
+        self.socket.local_addr().unwrap().to_string()
+    }
+
+    /// Somebody answers for as long as this goes on.
+    fn open(self, meanwhile: impl FnOnce()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let inside = runtime.enter();
+        let listener = self.socket.listen(8).unwrap();
+        meanwhile();
+        drop((listener, inside));
+    }
 }
 
 /// Real agents have been seen to exit while the last of their output was on its way into the pipe.

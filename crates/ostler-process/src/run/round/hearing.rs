@@ -10,6 +10,7 @@ use ostler_agent::record::Record;
 use ostler_agent::run_event::{Channel, RunEventKind};
 use ostler_agent::source;
 use ostler_agent::stopping::{self, StopReason};
+use ostler_agent::waiting;
 use ostler_agent::watchdog::{EventKind, Input, State};
 
 use super::{Life, Round};
@@ -107,8 +108,16 @@ impl Round<'_, '_> {
             _ => None,
         };
         let is_end = matches!(event, AgentEvent::TurnEnded(_));
+        let wait = waiting::Input::of(&event);
+        // A wait that it ends is over before it is told.
+        if wait == waiting::Input::Heard {
+            self.wait(wait).await?;
+        }
         self.run.desk.tell(RunEventKind::Agent(event))?;
         self.watch(input).await?;
+        if wait != waiting::Input::Heard {
+            self.wait(wait).await?;
+        }
         if let Some(answer) = answer {
             self.say(&answer)?;
         }

@@ -209,6 +209,7 @@ pub(super) async fn prepare<'a>(
         marker: choice.agent.marker(),
         policy: terms.policy,
         budget: terms.budget,
+        probe: None,
         guard: std::env::current_exe().map_err(RunUsage::Guard)?,
     };
     let facts = facts(choice, found, terms);
@@ -227,6 +228,14 @@ pub(super) async fn prepare<'a>(
     };
     plan.env.retain(|(name, _)| args.env.iter().all(|(set, _)| name.to_str() != Some(set)));
     plan.env.extend(args.env.iter().map(|(name, value)| (name.into(), value.into())));
+    let variable = |name: &str| {
+        let found = plan.env.iter().rev().find(|(known, _)| known.to_str() == Some(name));
+        found.and_then(|(_, value)| value.to_str().map(str::to_owned))
+    };
+    plan.probe = match &terms.probe {
+        Some(set) => set.endpoint(),
+        None => plan.agent.endpoint(&variable),
+    };
     Ok(Prepared { plan, facts, beginning, journal, rehearsed })
 }
 

@@ -11,7 +11,7 @@ use ostler_process::run::limits_from;
 
 use super::args::{Args, Level};
 use super::prepare::RunUsage;
-use crate::config::{RunSection, Span};
+use crate::config::{Config, ProbeAt, RunSection, Span};
 
 const MAX_RESUMES: u32 = 3;
 
@@ -21,13 +21,16 @@ pub(super) struct Terms {
     pub(super) allow: Vec<String>,
     pub(super) system_prompt: Option<String>,
     pub(super) agent_args: Vec<String>,
+    /// What is probed instead of the agent's provider.
+    pub(super) probe: Option<ProbeAt>,
     pub(super) policy: Policy,
     pub(super) budget: Budget,
 }
 
 impl Terms {
     /// For a new run, or for one that is gone on with.
-    pub(super) fn of(args: &Args, earlier: Option<&Facts>, set: &RunSection) -> Result<Self, RunUsage> {
+    pub(super) fn of(args: &Args, earlier: Option<&Facts>, set: &Config) -> Result<Self, RunUsage> {
+        let (probe, set) = (set.network.probe.clone(), &set.run);
         let given = earlier.map(|facts| facts.given.clone());
         // Once a run has begun, what is configured later does not change it.
         let (set, given) = match given {
@@ -48,6 +51,7 @@ impl Terms {
             permissions: args.permissions.or(permissions).unwrap_or(Level::Edits),
             allow: if args.allow.is_empty() { given.allow } else { args.allow.clone() },
             system_prompt,
+            probe,
             agent_args: if args.agent_arg.is_empty() { given.agent_args } else { args.agent_arg.clone() },
             policy: Policy {
                 max_resumes: args.max_resumes.or(given.max_resumes).or(max_resumes).unwrap_or(MAX_RESUMES),
@@ -104,7 +108,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::Config;
 
     #[derive(Parser)]
     struct Line {
@@ -130,7 +133,7 @@ mod tests {
     fn a_flag_outranks_what_was_before_and_that_what_is_configured() {
         let set: Config = toml::from_str("[run]\nsilence = \"9s\"\nceiling = \"9s\"\nloop = 3").unwrap();
         let of = |words: &[&str], earlier: Option<&Facts>| {
-            let terms = Terms::of(&args(words), earlier, &set.run).unwrap();
+            let terms = Terms::of(&args(words), earlier, &set).unwrap();
             let limits = terms.policy.limits;
             (limits.silence.as_secs(), limits.ceiling.as_secs(), limits.repeats.stop, terms.budget.max_turns)
         };
@@ -144,7 +147,7 @@ mod tests {
     #[test]
     fn what_a_run_was_given_it_is_given_again() {
         let facts = facts();
-        let terms = Terms::of(&args(&["--resume", "r"]), Some(&facts), &RunSection::default()).unwrap();
+        let terms = Terms::of(&args(&["--resume", "r"]), Some(&facts), &Config::default()).unwrap();
         assert_eq!(
             (terms.permissions, terms.agent_args.as_slice()),
             (Level::Deny, &["--old".to_owned()][..])
@@ -153,7 +156,7 @@ mod tests {
         let again = Given { max_resumes: Some(MAX_RESUMES), ..facts.given.clone() };
         assert_eq!(terms.given(None), again);
         let widened = args(&["--resume", "r", "--permissions", "all", "--agent-arg", "--new"]);
-        let terms = Terms::of(&widened, Some(&facts), &RunSection::default()).unwrap();
+        let terms = Terms::of(&widened, Some(&facts), &Config::default()).unwrap();
         assert_eq!((terms.permissions, terms.agent_args.as_slice()), (Level::All, &["--new".to_owned()][..]));
     }
 }
