@@ -117,9 +117,12 @@ mod tests {
         }
     }
 
+    /// An agent, its variables, and where its provider is.
+    type Case = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>);
+
     #[test]
     fn agents_say_where_their_provider_is() {
-        let table: &[(&str, &[(&str, &str)], Option<&str>)] = &[
+        let table: &[Case] = &[
             ("claude-headless", &[], Some("api.anthropic.com:443")),
             ("claude-headless", &[("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")], Some("127.0.0.1:9")),
             (

@@ -196,12 +196,14 @@ mod tests {
         Orders { clock, probe }
     }
 
+    type Steps<'a> = &'a [(u64, Input, Orders)];
+
     #[test]
     fn waits() {
         use FailureClass::{Overloaded, Provider};
         let announced = |delay| Clock::Park(Why::Announced(Duration::from_secs(delay)));
         let (offline, unpark) = (Clock::Park(Why::Offline), Clock::Unpark);
-        let table: &[(&str, &[(u64, Input, Orders)])] = &[
+        let table: &[(&str, Steps<'_>)] = &[
             (
                 "a short wait is the agent's own",
                 &[(1, retrying(30, Overloaded), SAME), (31, Input::Tick, SAME)],

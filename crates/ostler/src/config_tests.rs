@@ -100,6 +100,13 @@ fn mistakes_say_where_and_what_was_meant() {
             ),
         ),
         (
+            user("[network]\nprobe = \"example.com\"\n"),
+            format!(
+                "{file}, line 2, `network.probe`: `example.com` is not a host and a port | write it as in \
+                 \"api.example.com:443\", or \"off\""
+            ),
+        ),
+        (
             user("log = 3\n"),
             format!("{file}, line 1, `log`: expected a table, found the number 3 | write `log = {{ … }}`"),
         ),
@@ -114,7 +121,7 @@ fn mistakes_say_where_and_what_was_meant() {
         ),
         (
             variable("OSTLER_CFG__", "x"),
-            "OSTLER_CFG__: unknown key `` | valid here: agents, install, rehearse, run, notify, display, log".to_owned(),
+            "OSTLER_CFG__: unknown key `` | valid here: agents, install, rehearse, run, network, notify, display, log".to_owned(),
         ),
     ];
     for (told, want) in table {
@@ -134,6 +141,7 @@ fn what_could_start_programs_or_let_others_in_needs_trust() {
         ("rehearse.script = \"/x\"\n", "rehearse.script", 1, script),
         ("rehearse.listen = \"0.0.0.0:0\"\n", "rehearse.listen", 1, address),
         ("rehearse.listen = \"[::]:80\"\n", "rehearse.listen", 1, address),
+        ("network.probe = \"x:1\"\n", "network.probe", 1, "choose which address is connected to"),
     ] {
         let told = mistake("", project, &[]);
         assert_eq!(

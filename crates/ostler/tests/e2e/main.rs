@@ -4,6 +4,8 @@
 
 mod behaviours;
 mod by_hand;
+#[cfg(target_os = "linux")]
+mod offline;
 mod player;
 #[cfg(target_os = "linux")]
 mod run;

@@ -1,0 +1,123 @@
+//! H12 with a real agent: its provider fails, our own probe fails too, and the run waits at no cost.
+//!
+//! The probe is pointed at an address on loopback that the test opens when it likes; the scripted model fails as a
+//! provider would that is not reached.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::net::TcpSocket;
+
+use crate::player::Player;
+
+/// The first answer fails, however often it is asked for. Asked again in the same session, the model answers.
+const FAILS_AT_FIRST: &str = r#"
+v = 1
+[[conversation]]
+[[conversation.step]]
+expect = { contains = "Go on where you stopped" }
+reply = [{ text = "Now it is said." }]
+[[conversation]]
+[[conversation.step]]
+reply = [{ cut = "before_headers" }]
+"#;
+
+/// A workspace, an agent, and an address where nobody answers yet.
+struct Island {
+    folder: TempDir,
+    name: &'static str,
+    door: TcpSocket,
+}
+
+impl Island {
+    fn of(player: Player) -> Option<Self> {
+        let binary = player.binary()?;
+        let folder = tempfile::Builder::new().prefix("ostler-offline-").tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("workspace")).unwrap();
+        let name = player.agent().name();
+        let config = format!("[agents.{name}]\nprogram = {:?}\n", binary.display().to_string());
+        std::fs::write(folder.path().join("config.toml"), config).unwrap();
+        std::fs::write(folder.path().join("script.toml"), FAILS_AT_FIRST).unwrap();
+        // Bound and not listening: whoever connects is refused, and nobody else gets the port.
+        let door = TcpSocket::new_v4().unwrap();
+        door.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        Some(Self { folder, name, door })
+    }
+
+    fn address(&self) -> String {
+        self.door.local_addr().unwrap().to_string()
+    }
+
+    fn start(&self, args: &[&str]) -> (Child, impl Iterator<Item = Value> + use<>) {
+        let script = format!("--rehearse={}", self.folder.path().join("script.toml").display());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
+        command.args(["run", "-a", self.name, "--json", &script]).args(args).arg("Say something.");
+        command.env("OSTLER_HOME", self.folder.path()).env("OSTLER_CFG__NETWORK__PROBE", self.address());
+        command.current_dir(self.folder.path().join("workspace")).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()))
+    }
+}
+
+fn is(kind: &str) -> impl Fn(&Value) -> bool + '_ {
+    move |line| line["kind"] == kind
+}
+
+#[tokio::test]
+async fn h12_an_offline_run_is_parked_and_goes_on_in_the_same_session() {
+    let Some(island) = Island::of(Player::Codex) else { return };
+    let (mut child, mut lines) = island.start(&[]);
+    let address = island.address();
+    // The agent gives up by itself first. While it tried, the run was parked too.
+    let session = lines.find(|line| line["event"] == "started").unwrap()["session"].clone();
+    lines.find(is("exited")).unwrap();
+    let parked = lines.find(is("parked")).unwrap();
+    assert_eq!(parked["reason"], format!("offline: {address} cannot be reached"));
+    let listener = island.door.listen(8).unwrap();
+    lines.find(is("unparked")).unwrap();
+    let resumed = lines.find(is("resumed")).unwrap();
+    assert_eq!(resumed["reason"], "the provider can be reached again");
+    let last = lines.last().unwrap();
+    assert_eq!((&last["outcome"], &last["rule"]), (&"completed".into(), &Value::Null), "{last}");
+    assert_eq!((&last["resumes"], &last["survivors"]), (&0.into(), &0.into()), "a wait is no resume");
+    assert_eq!(last["session"], session);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    drop(listener);
+}
+
+#[tokio::test]
+async fn h12_a_run_that_stays_offline_is_over_after_the_longest_wait() {
+    let Some(island) = Island::of(Player::Codex) else { return };
+    let (mut child, mut lines) = island.start(&["--max-wait", "30s"]);
+    lines.find(is("parked")).unwrap();
+    let last = lines.last().unwrap();
+    assert_eq!((&last["outcome"], &last["rule"]), (&"timed_out".into(), &"max_wait".into()), "{last}");
+    assert_eq!((&last["resumes"], &last["survivors"]), (&0.into(), &0.into()));
+    assert_eq!(child.wait().unwrap().code(), Some(13));
+}
+
+/// The provider answers, so it is the agent's failure.
+#[tokio::test]
+async fn a_failure_of_a_provider_that_can_be_reached_is_a_failure() {
+    let Some(mut island) = Island::of(Player::Codex) else { return };
+    let door = std::mem::replace(&mut island.door, TcpSocket::new_v4().unwrap());
+    let address = door.local_addr().unwrap();
+    let listener = door.listen(8).unwrap();
+    let script = format!("--rehearse={}", island.folder.path().join("script.toml").display());
+    let output = Command::new(env!("CARGO_BIN_EXE_ostler"))
+        .args(["run", "-a", island.name, "--json", &script, "Say something."])
+        .env("OSTLER_HOME", island.folder.path())
+        .env("OSTLER_CFG__NETWORK__PROBE", address.to_string())
+        .current_dir(island.folder.path().join("workspace"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(10), "{stdout}");
+    assert!(!stdout.contains("\"kind\":\"parked\""), "{stdout}");
+    drop(listener);
+}
