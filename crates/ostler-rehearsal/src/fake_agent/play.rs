@@ -125,7 +125,12 @@ impl<'a, V: Voice> Turn<'a, V> {
     async fn play_through(&mut self, items: &[Item]) -> Played {
         self.voice.begin(self.stage, self.prompt).await?;
         for item in items {
-            self.pause(Some(Duration::ZERO)).await?;
+            // What takes no notice of anything takes none of what came just before it either.
+            let is_deaf =
+                matches!(item, Item::NeverExit(_)) || matches!(item, Item::Stall(stall) if stall.deaf);
+            if !is_deaf {
+                self.pause(Some(Duration::ZERO)).await?;
+            }
             self.perform(item).await?;
         }
         self.end(Ending::Normal { usage: None }).await
