@@ -206,6 +206,10 @@ fn pid_of(pidfd: &OwnedFd) -> io::Result<u32> {
     Ok(number.and_then(|number| number.parse().ok()).unwrap_or(0))
 }
 
+/// What the pipe for an agent's output holds: the most that Linux gives to anybody. OpenCode 1.18.33 exits with 0 while
+/// an answer that does not fit is still on its way, and the rest of it is lost, the end of the turn included.
+const LARGE_PIPE: usize = 1024 * 1024;
+
 /// Our ends of the agent's streams.
 #[derive(Debug)]
 pub(super) struct Pipes {
@@ -225,6 +229,8 @@ impl Pipes {
             }
         };
         let (stdout, says) = io::pipe()?;
+        // As it comes, a pipe holds 64 KiB. One that may not be made larger is as good as any.
+        let _ = rustix::pipe::fcntl_setpipe_size(&says, LARGE_PIPE);
         let (stderr, grumbles) = io::pipe()?;
         let pipes = Self {
             stdin: ours,
