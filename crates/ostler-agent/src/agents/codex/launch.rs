@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::agent::{Launch, Permissions, Refusal, Session, Stdin, Task, words};
+use crate::agent::{Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, words};
 
 /// Background features that call home. Without network they delay the exit by seconds.
 const QUIET: [&str; 8] = [
@@ -15,6 +15,9 @@ const QUIET: [&str; 8] = [
     "--disable",
     "remote_plugin",
 ];
+
+/// A folder is made for a file; this one says what the folder is for.
+const TEMPORARY: &str = "Temporary files of one run.\n";
 
 /// Longest text in one argument. Linux takes 128 KiB, quotes and escapes included.
 const LONGEST_ARGUMENT: usize = 100 * 1024;
@@ -56,7 +59,13 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     }
     // The prompt goes to stdin, so that a long one does not meet the limit on arguments.
     args.push("-".to_owned());
-    Ok(Launch::new(args, Stdin::Text(task.prompt.to_owned())))
+    let mut launch = Launch::new(args, Stdin::Text(task.prompt.to_owned()));
+    if task.permissions == Permissions::Edits {
+        let folder = task.private.join("tmp");
+        launch.env.push(("TMPDIR".to_owned(), folder.display().to_string()));
+        launch.files.push(PrivateFile { path: folder.join("README"), content: TEMPORARY.to_owned() });
+    }
+    Ok(launch)
 }
 
 /// As settings, because `resume` has no `--sandbox`; always given, because without them a directory that was once used
@@ -64,8 +73,9 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
 ///
 /// - `read-only`: commands read everywhere; writing fails with "Read-only file system", a patch with "writing is blocked
 ///   by read-only sandbox".
-/// - `workspace-write`: writing goes to the workspace and, as Codex has it, to `/tmp`; commands have no network, not
-///   even loopback.
+/// - `workspace-write`: writing goes to the workspace and to `TMPDIR`; commands have no network, not even loopback.
+///   Unless told otherwise it goes to all of `/tmp` too, where other programs keep their files: so that is left out,
+///   and `TMPDIR` is a folder of this run, since compilers and tests cannot do without one.
 fn permissions(permissions: Permissions) -> Vec<String> {
     let sandbox = match permissions {
         Permissions::Deny => "read-only",
@@ -74,6 +84,7 @@ fn permissions(permissions: Permissions) -> Vec<String> {
     };
     let mut args = words(["-c", "approval_policy=\"never\"", "-c"]);
     args.push(setting("sandbox_mode", sandbox));
+    args.extend(words(["-c", "sandbox_workspace_write.exclude_slash_tmp=true"]));
     args
 }
 
