@@ -366,6 +366,8 @@ pub fn hopeless(blocked: &Blocked) -> Option<StopReason> {
         }
         Blocked::Retrying { .. }
         | Blocked::Permission { .. }
+        | Blocked::Question { .. }
+        | Blocked::Dialog { .. }
         | Blocked::Denied { .. }
         | Blocked::Withdrawn { .. } => None,
     }

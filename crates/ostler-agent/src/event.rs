@@ -144,6 +144,18 @@ pub enum Blocked {
         /// What it would be called with.
         input: Value,
     },
+    /// It asks a person something, and goes on if it is told that nobody answers.
+    Question {
+        /// The id to answer with.
+        request: String,
+        /// What it asks.
+        text: String,
+    },
+    /// It waits for what only a person can give: a form, a sign-in, a choice.
+    Dialog {
+        /// What it asks.
+        text: String,
+    },
     /// The question with this id was taken back: no answer is awaited any more.
     Withdrawn {
         /// The id of the question.

@@ -8,9 +8,11 @@
 //! - [`watchdog`]: whether an agent that says nothing is working or stuck.
 //! - [`stopping`]: how a process is ended, one rung after the other.
 //! - [`completion`]: whether a run is done, goes on or has failed, once a process of its agent ended.
+//! - [`policy`]: what is answered when an agent asks; [`advice`]: what a person can do about an outcome.
 //! - [`budget`]: what a run may spend.
 //! - [`document`]: files that people write, read with errors that help.
 
+pub mod advice;
 pub mod agent;
 pub mod agents;
 pub mod budget;
@@ -23,6 +25,7 @@ pub mod failure;
 pub mod framer;
 pub mod outcome;
 pub mod package;
+pub mod policy;
 pub mod record;
 pub mod run_event;
 pub mod source;

@@ -89,6 +89,18 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Start,
+        Self::Silence,
+        Self::OpenCall,
+        Self::Loop,
+        Self::AfterResult,
+        Self::AfterExit,
+        Self::Ceiling,
+        Self::MaxWait,
+    ];
+
     /// The word for it in outcomes and settings.
     pub fn name(self) -> &'static str {
         match self {

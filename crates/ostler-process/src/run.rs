@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ostler_agent::advice::advice;
 use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Source, Task};
 use ostler_agent::budget::{Budget, Ledger, Unmeasured};
 use ostler_agent::command_line;
@@ -144,6 +145,8 @@ pub struct Report {
     pub survivors: u32,
     /// How long it took.
     pub elapsed: Duration,
+    /// What a person can do about it.
+    pub hint: Option<String>,
     /// The outcome as it is in the journal.
     pub json: serde_json::Value,
 }
@@ -294,6 +297,7 @@ pub fn unstarted(
 ) -> Result<Report, JournalError> {
     let desk = Desk::new(journal, observe, Duration::ZERO);
     let mut report = Report {
+        hint: None,
         outcome,
         session: None,
         turns: 0,
@@ -543,6 +547,7 @@ impl<'a> Run<'a> {
 
     fn report(&self, facts: &Facts, outcome: RunOutcome, evidence: Vec<Evidence>) -> Report {
         let mut report = Report {
+            hint: advice(&outcome, self.plan.agent),
             outcome,
             session: self.session.clone(),
             turns: self.ledger.turns(),

@@ -39,6 +39,7 @@ pub(crate) fn advice(case: &Case<'_>) -> Vec<String> {
         "not_installed" => vec![Some(format!("ostler agents install {}", case.agent))],
         "never_started" => vec![Some("ostler doctor   what is missing here".to_owned())],
         "blocked" => vec![
+            word("hint").map(str::to_owned),
             Some("--allow RULE for what it asks, or --permissions all".to_owned()),
             resumed("   goes on in the same session"),
         ],

@@ -51,6 +51,8 @@ fn blocked(blocked: &Blocked) -> String {
         Blocked::Permission { request, tool, input } => {
             format!("asks {request} {tool} {}", short(&input.to_string()))
         }
+        Blocked::Question { request, text } => format!("question {request} {}", short(text)),
+        Blocked::Dialog { text } => format!("dialog {}", short(text)),
         Blocked::Withdrawn { request } => format!("withdrawn {request}"),
         Blocked::Denied { tool, reason } => format!("denied {tool} {}", short(reason)),
     }

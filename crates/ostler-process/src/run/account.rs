@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ostler_agent::event::FailureClass;
-use ostler_agent::outcome::{CancelledBy, Limit, RunOutcome};
+use ostler_agent::outcome::{CancelledBy, Limit, Rule, RunOutcome};
 use ostler_agent::watchdog::{Limits, Repeats};
 use serde_json::{Value, json};
 
@@ -37,6 +37,8 @@ pub(super) fn outcome_json(facts: &Facts, report: &Report, folder: &Path) -> Val
         "rule": rule(&report.outcome),
         "class": class(&report.outcome),
         "detail": detail(&report.outcome),
+        "resets_at": resets_at(&report.outcome),
+        "hint": report.hint,
         "journal": folder.display().to_string(),
     })
 }
@@ -55,9 +57,18 @@ fn rule(outcome: &RunOutcome) -> Option<&'static str> {
     }
 }
 
+/// What kind of failure the agent reported.
 fn class(outcome: &RunOutcome) -> Option<&'static str> {
     match outcome {
         RunOutcome::AgentFailed { class, .. } => Some(word(*class)),
+        _ => None,
+    }
+}
+
+/// When the quota is there again, as seconds since 1970.
+fn resets_at(outcome: &RunOutcome) -> Option<i64> {
+    match outcome {
+        RunOutcome::Quota { resets_at, .. } => *resets_at,
         _ => None,
     }
 }
@@ -76,6 +87,10 @@ pub fn sentence(outcome: &RunOutcome) -> String {
         RunOutcome::AgentFailed { class, detail } => format!("the agent failed ({}): {detail}", word(*class)),
         RunOutcome::Incomplete { missing } => {
             format!("it ended, and is still missing: {}", missing.join(", "))
+        }
+        RunOutcome::Stalled { rule: Rule::Loop, .. } => {
+            "it went in circles: the same call came again and again with the same result (rule `loop`)"
+                .to_owned()
         }
         RunOutcome::Stalled { rule, quiet } => {
             format!("it was stuck: nothing was heard for {} (rule `{}`)", seconds(*quiet), rule.name())

@@ -282,6 +282,26 @@ fn piece(record: &Value) -> Vec<AgentEvent> {
 fn asks(record: &Value) -> Vec<AgentEvent> {
     let request = &record["request"];
     match request["subtype"].as_str().unwrap_or_default() {
+        // Not a matter of permission: asked at every level, and allowed it gets no answer.
+        "can_use_tool" if request["tool_name"] == "AskUserQuestion" => {
+            let questions =
+                items(&request["input"]["questions"]).iter().map(|question| text(&question["question"]));
+            vec![AgentEvent::Blocked(Blocked::Question {
+                request: text(&record["request_id"]),
+                text: questions.collect::<Vec<_>>().join(" "),
+            })]
+        }
+        // An MCP server wants a form filled in or a page visited; a dialog of its own that has no other way out.
+        "elicitation" => vec![AgentEvent::Blocked(Blocked::Dialog {
+            text: format!(
+                "the MCP server `{}` asks: {}",
+                text(&request["mcp_server_name"]),
+                text(&request["message"])
+            ),
+        })],
+        "request_user_dialog" => vec![AgentEvent::Blocked(Blocked::Dialog {
+            text: format!("a dialog: {}", text(&request["dialog_kind"])),
+        })],
         "can_use_tool" => vec![AgentEvent::Blocked(Blocked::Permission {
             request: text(&record["request_id"]),
             tool: text(&request["tool_name"]),

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use ostler_agent::agent::{Decision, Order, Permissions, Source};
+use ostler_agent::agent::{Order, Source};
 use ostler_agent::completion::hopeless;
-use ostler_agent::event::{AgentEvent, Blocked};
+use ostler_agent::event::AgentEvent;
 use ostler_agent::framer::Frame;
+use ostler_agent::policy;
 use ostler_agent::record::Record;
 use ostler_agent::run_event::{Channel, RunEventKind};
 use ostler_agent::source;
@@ -104,7 +105,7 @@ impl Round<'_, '_> {
         let limit = self.run.ledger.enter(&event);
         let (input, answer) = (Input::of(&event), self.answer(&event));
         let failure = match &event {
-            AgentEvent::Blocked(blocked) => hopeless(blocked),
+            AgentEvent::Blocked(blocked) => hopeless(blocked).or_else(|| policy::unanswerable(blocked)),
             _ => None,
         };
         let is_end = matches!(event, AgentEvent::TurnEnded(_));
@@ -151,14 +152,10 @@ impl Round<'_, '_> {
 
     /// What policy says to a question.
     fn answer(&self, event: &AgentEvent) -> Option<Order> {
-        let AgentEvent::Blocked(Blocked::Permission { request, input, .. }) = event else { return None };
-        let denied = |why: &str| Decision::Deny(why.to_owned());
-        let decision = match self.run.plan.permissions {
-            Permissions::All => Decision::Allow(input.clone()),
-            Permissions::Edits => denied("this run may only change files in its workspace; go on without it"),
-            Permissions::Deny => denied("this run may only read; go on without it"),
-        };
-        Some(Order::Answer { request: request.clone(), decision })
+        match event {
+            AgentEvent::Blocked(blocked) => policy::answer(self.run.plan.permissions, blocked),
+            _ => None,
+        }
     }
 
     async fn turn_ended(&mut self) -> Result<(), JournalError> {

@@ -238,6 +238,9 @@ fn waits(blocked: &Blocked) -> Option<String> {
             Some(format!("{NOTE}asked for permission:{NOTE:#} {}\n", one_line(tool)))
         }
         Blocked::Denied { tool, .. } => Some(format!("{NOTE}was refused:{NOTE:#} {}\n", one_line(tool))),
+        Blocked::Question { text, .. } | Blocked::Dialog { text } => {
+            Some(format!("{NOTE}asked:{NOTE:#} {}\n", plain(text.trim())))
+        }
         Blocked::Withdrawn { .. } => None,
     }
 }

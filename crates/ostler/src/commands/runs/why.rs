@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use ostler_agent::outcome::Rule;
 use ostler_agent::run_event::{Channel, ResumedBy, RunEventKind};
-use ostler_agent::watchdog::{EventKind, Input, Verdict, Watchdog};
+use ostler_agent::watchdog::{self, EventKind, Input, Verdict, Watchdog};
 use ostler_process::journal::{JournalError, Kept, State};
 use ostler_process::run::limits_from;
 use serde_json::{Value, json};
@@ -14,6 +15,11 @@ pub(super) struct Why {
     run: String,
     state: String,
     detail: Option<String>,
+    hint: Option<String>,
+    /// When it was gone on with, and why.
+    resumed: Vec<(Duration, String)>,
+    /// Why it was stopped, if not by a rule.
+    stopped: Option<String>,
     verdict: Verdict,
 }
 
@@ -21,6 +27,7 @@ pub(super) struct Why {
 pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     let mut dog = Watchdog::new(limits_from(&kept.facts.limits));
     let (mut at, mut stopped, mut stopping) = (Duration::ZERO, None, None);
+    let mut resumed = Vec::new();
     for event in kept.events()? {
         at = Duration::from_millis(event.ms);
         // A person gave it new limits on time.
@@ -34,26 +41,47 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
         match event.kind {
             RunEventKind::Spawned { .. } => (stopped, stopping) = (None, None),
             RunEventKind::Stopping { reason, .. } => {
-                stopped.get_or_insert_with(|| dog.why(at));
-                stopping = Some(reason);
+                stopping = Some(reason.clone());
+                stopped.get_or_insert_with(|| Stopped::of(reason, dog.why(at)));
             }
+            RunEventKind::Resumed { reason, .. } => resumed.push((at, reason)),
             _ => {}
         }
     }
-    let (state, detail) = match &kept.state {
+    let (state, detail, hint) = match &kept.state {
         State::Live => {
             let since = u64::try_from(now.saturating_sub(kept.facts.began_at)).unwrap_or(0);
             at = at.max(Duration::from_secs(since));
-            ("live".to_owned(), None)
+            ("live".to_owned(), None, None)
         }
-        State::Abandoned => ("abandoned".to_owned(), Some(deserted(stopping))),
+        State::Abandoned => ("abandoned".to_owned(), Some(deserted(stopping)), None),
         State::Ended(outcome) => {
             let word = |name: &str| outcome[name].as_str().map(str::to_owned);
-            (word("outcome").unwrap_or_default(), word("detail"))
+            (word("outcome").unwrap_or_default(), word("detail"), word("hint"))
         }
     };
-    let verdict = stopped.unwrap_or_else(|| dog.why(at));
-    Ok(Why { run: kept.facts.run.clone(), state, detail, verdict })
+    let Stopped { reason: stopped, verdict } =
+        stopped.unwrap_or_else(|| Stopped { reason: None, verdict: dog.why(at) });
+    Ok(Why { run: kept.facts.run.clone(), state, detail, hint, resumed, stopped, verdict })
+}
+
+/// What held when a process was stopped.
+struct Stopped {
+    /// Why, if not by a rule.
+    reason: Option<String>,
+    verdict: Verdict,
+}
+
+impl Stopped {
+    /// The journal knows why it was stopped. The events before it need not tell: that a process ended while others
+    /// held its output is written down only when they are gone too.
+    fn of(reason: String, mut verdict: Verdict) -> Self {
+        let rule = Rule::ALL.into_iter().find(|rule| rule.name() == reason);
+        verdict.fired = rule;
+        verdict.next = None;
+        verdict.state = watchdog::State::Stopped;
+        Self { reason: rule.is_none().then_some(reason), verdict }
+    }
 }
 
 /// Why a run has no outcome.
@@ -97,17 +125,25 @@ impl Why {
             "run": self.run,
             "state": self.state,
             "detail": self.detail,
+            "hint": self.hint,
+            "resumed": self.resumed.iter().map(resumed).collect::<Value>(),
+            "stopped": self.stopped,
             "verdict": self.verdict,
         })
     }
 
     pub(super) fn words(&self) -> String {
         let verdict = &self.verdict;
+        let plain = |words: &str| words.chars().filter(|letter| !letter.is_control()).collect::<String>();
         let since = |time: Duration| format!("{:.1}s", time.as_secs_f64());
         let mut text = format!("run      {}\nstate    {}\n", self.run, self.state);
-        if let Some(detail) = &self.detail {
-            let detail: String = detail.chars().filter(|letter| !letter.is_control()).collect();
-            let _ = writeln!(text, "detail   {detail}");
+        for (name, words) in [("detail  ", &self.detail), ("try     ", &self.hint)] {
+            if let Some(words) = words {
+                let _ = writeln!(text, "{name} {}", plain(words));
+            }
+        }
+        for (at, reason) in &self.resumed {
+            let _ = writeln!(text, "resumed  at {}: {}", since(*at), plain(reason));
         }
         let _ = writeln!(
             text,
@@ -120,8 +156,10 @@ impl Why {
             let _ = writeln!(text, "seen     {} at {}", word(&seen.channel), since(seen.at));
         }
         for call in &verdict.open_calls {
-            let tool: String = call.tool.chars().filter(|letter| !letter.is_control()).collect();
-            let _ = writeln!(text, "open     {tool}, since {}", since(call.since));
+            let _ = writeln!(text, "open     {}, since {}", plain(&call.tool), since(call.since));
+        }
+        if let Some(reason) = &self.stopped {
+            let _ = writeln!(text, "stopped  {}", plain(reason));
         }
         if let Some(rule) = verdict.fired {
             let _ = writeln!(text, "fired    rule `{}`", rule.name());
@@ -131,6 +169,10 @@ impl Why {
         }
         text
     }
+}
+
+fn resumed((at, reason): &(Duration, String)) -> Value {
+    json!({"at": at, "reason": reason})
 }
 
 /// The word that something has in JSON.
