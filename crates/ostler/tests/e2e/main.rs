@@ -5,6 +5,8 @@
 mod behaviours;
 mod by_hand;
 #[cfg(target_os = "linux")]
+mod hangs;
+#[cfg(target_os = "linux")]
 mod offline;
 mod player;
 #[cfg(target_os = "linux")]
@@ -12,6 +14,8 @@ mod run;
 mod scripts;
 mod stage;
 mod sweep;
+#[cfg(target_os = "linux")]
+mod yard;
 
 /// One test for each way to play an agent, named after it.
 macro_rules! for_every_player {

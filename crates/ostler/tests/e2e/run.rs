@@ -1,100 +1,17 @@
 //! `ostler run` with the real agents: the outcome is true, the files are there, and nothing is left.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::player::Player;
+use crate::yard::{Ended, Yard};
 
 /// A process that was killed needs a moment to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
-
-/// A workspace, and an Ostler that knows where the agent is.
-struct Yard {
-    name: &'static str,
-    folder: TempDir,
-}
-
-/// What a run printed, and how it ended.
-struct Ended {
-    code: Option<i32>,
-    lines: Vec<Value>,
-}
-
-impl Yard {
-    fn of(player: Player) -> Option<Self> {
-        let binary = player.binary()?;
-        let folder = tempfile::Builder::new().prefix("ostler-run-").tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("workspace")).unwrap();
-        let name = player.agent().name();
-        let config = format!("[agents.{name}]\nprogram = {:?}\n", binary.display().to_string());
-        std::fs::write(folder.path().join("config.toml"), config).unwrap();
-        Some(Self { name, folder })
-    }
-
-    fn workspace(&self) -> PathBuf {
-        self.folder.path().join("workspace")
-    }
-
-    fn script(&self, text: &str) -> String {
-        let path = self.folder.path().join("script.toml");
-        std::fs::write(&path, format!("v = 1\n{text}")).unwrap();
-        format!("--rehearse={}", path.display())
-    }
-
-    fn ostler(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
-        command.args(args).env("OSTLER_HOME", self.folder.path()).current_dir(self.workspace());
-        command.stdin(Stdio::null()).stderr(Stdio::inherit());
-        command
-    }
-
-    fn start(&self, args: &[&str]) -> Child {
-        let mut command = self.ostler(&["run", "-a", self.name, "--json"]);
-        command.args(args).stdout(Stdio::piped()).spawn().unwrap()
-    }
-
-    fn run(&self, args: &[&str]) -> Ended {
-        let output = self.start(args).wait_with_output().unwrap();
-        let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let lines = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
-        Ended { code: output.status.code(), lines }
-    }
-
-    /// Rehearsed agents have everything below the run's folder in their environment: whoever has not ended shows it.
-    fn left(&self) -> Vec<String> {
-        let home = self.folder.path().display().to_string();
-        let is_ours = |pid: &Path| {
-            let environ = std::fs::read(pid.join("environ")).unwrap_or_default();
-            String::from_utf8_lossy(&environ).contains(&home)
-        };
-        let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-        all.filter(|pid| is_ours(pid)).map(|pid| pid.display().to_string()).collect()
-    }
-
-    fn is_empty(&self) {
-        assert_eq!(self.left(), Vec::<String>::new(), "{} left processes behind", self.name);
-    }
-}
-
-impl Ended {
-    fn outcome(&self) -> &Value {
-        let last = self.lines.last().unwrap();
-        assert_eq!(last["kind"], "outcome", "{last}");
-        last
-    }
-
-    fn ends(&self, word: &str, code: i32) {
-        let outcome = self.outcome();
-        assert_eq!((outcome["outcome"].as_str(), self.code), (Some(word), Some(code)), "{:#?}", self.lines);
-        assert_eq!((&outcome["exit_code"], &outcome["survivors"]), (&code.into(), &0.into()));
-    }
-}
 
 fn completes(player: Player) {
     let Some(yard) = Yard::of(player) else { return };
@@ -256,7 +173,7 @@ fn a_rejected_key_is_a_failure_of_its_own_kind() {
 #[test]
 fn a_question_is_answered_by_policy() {
     let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
-    let outside = yard.folder.path().join("outside.txt");
+    let outside = yard.at("outside.txt");
     let script = yard.script(&format!(
         r#"
         [[conversation]]

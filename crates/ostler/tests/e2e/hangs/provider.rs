@@ -1,0 +1,121 @@
+//! The provider does not want to.
+
+use serde_json::Value;
+
+use crate::player::Player;
+use crate::yard::Yard;
+
+/// The first second of the year 2100.
+const RESET: i64 = 4_102_444_800;
+
+/// The end of what is said of an agent that ended by itself.
+const OVER: &str = "\
+watchdog absent, Ns after the start; nothing heard for Ns
+seen     record at Ns
+";
+
+fn refused(fault: &str) -> String {
+    format!("[[conversation]]\n[[conversation.step]]\nreply = [{{ {fault} }}]")
+}
+
+/// The usage limit is reached, in the words of each provider.
+mod h06_quota {
+    use super::*;
+
+    fn is_told(player: Player, fault: &str, resets_at: Option<i64>, words: &str) {
+        let Some(yard) = Yard::of(player) else { return };
+        let script = yard.script(&refused(fault));
+        let ended = yard.run(&[&script, "Say something."]);
+        ended.ends("quota", 16);
+        let outcome = ended.outcome();
+        assert_eq!((&outcome["resets_at"], &outcome["rule"]), (&Value::from(resets_at), &Value::Null));
+        let said = format!("state    quota\ndetail   the usage limit is reached: {words}\n");
+        assert_eq!(yard.why(), said + OVER);
+        yard.is_empty();
+    }
+
+    #[test]
+    fn claude() {
+        let fault = r#"http = 429, headers = { "x-should-retry" = "false" }, body = { type = "error", error = { type = "rate_limit_error", message = "Claude AI usage limit reached|4102444800" } }"#;
+        is_told(
+            Player::ClaudeStream,
+            fault,
+            Some(RESET),
+            "API Error: Request rejected (429) · Claude AI usage limit reached|4102444800",
+        );
+    }
+
+    #[test]
+    fn codex() {
+        let fault = r#"http = 429, body = { error = { type = "usage_limit_reached", message = "The usage limit has been reached", plan_type = "plus", resets_at = 4102444800 } }"#;
+        let words = "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit \
+                     https://chatgpt.com/settings/usage to purchase more credits or try again at Jan 1st, 2100 12:00 AM.";
+        is_told(Player::Codex, fault, Some(RESET), words);
+    }
+
+    /// A 429 it would try again for more than a minute, without a word.
+    #[test]
+    fn opencode() {
+        let fault = r#"http = 402, body = { error = { code = "insufficient_quota", message = "You exceeded your current quota." } }"#;
+        is_told(Player::OpenCode, fault, None, "You exceeded your current quota.");
+    }
+}
+
+/// A key that is not taken is told in seconds, with what to do.
+mod h07_bad_key {
+    use super::*;
+
+    /// Most requests that are made with a key that was rejected.
+    const TRIES: usize = 3;
+
+    fn is_told(player: Player, detail: &str, hint: &str, end: &str) {
+        let Some(yard) = Yard::of(player) else { return };
+        let script = yard.script(&refused("http = 401, message = \"no such key\""));
+        let ended = yard.run(&[&script, "Say something."]);
+        ended.ends("agent_failed", 10);
+        let outcome = ended.outcome();
+        assert_eq!((&outcome["class"], &outcome["rule"]), (&"auth".into(), &Value::Null));
+        let asked = yard.requests(&ended).iter().filter(|request| request["status"] == 401).count();
+        assert!((1..=TRIES).contains(&asked), "{asked} requests");
+        // The port is another each time.
+        let detail = match detail.split_once("PORT") {
+            None => detail.to_owned(),
+            Some((before, _)) => {
+                let told = outcome["detail"].as_str().unwrap().split_once(before).unwrap().1;
+                let port: String = told.chars().take_while(char::is_ascii_digit).collect();
+                detail.replace("PORT", &port)
+            }
+        };
+        let said =
+            format!("state    agent_failed\ndetail   the agent failed (auth): {detail}\ntry      {hint}\n");
+        assert_eq!(yard.why(), said + &end.replace("DETAIL", &detail));
+        yard.is_empty();
+    }
+
+    /// Claude Code and Codex would go on trying with the same key.
+    const STOPPED: &str = "\
+watchdog stopped, Ns after the start; nothing heard for Ns
+seen     record at Ns
+stopped  DETAIL
+";
+
+    #[test]
+    fn claude() {
+        let hint = "start `claude` and sign in with /login, or set ANTHROPIC_API_KEY to a key that is valid";
+        is_told(Player::ClaudeStream, "authentication_failed (401)", hint, STOPPED);
+    }
+
+    #[test]
+    fn codex() {
+        let detail =
+            "unexpected status 401 Unauthorized: no such key, url: http://127.0.0.1:PORT/v1/responses";
+        let hint = "sign in with `codex login`, or check the key of the provider in its config.toml";
+        is_told(Player::Codex, detail, hint, STOPPED);
+    }
+
+    #[test]
+    fn opencode() {
+        let hint = "sign in with `opencode auth login`, or check the key of the provider in its settings";
+        is_told(Player::OpenCode, "no such key", hint, OVER);
+    }
+}
