@@ -8,6 +8,8 @@ mod by_hand;
 mod hangs;
 #[cfg(target_os = "linux")]
 mod offline;
+#[cfg(target_os = "linux")]
+mod permissions;
 mod player;
 #[cfg(target_os = "linux")]
 mod run;

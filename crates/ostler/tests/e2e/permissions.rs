@@ -1,0 +1,261 @@
+//! What `--permissions` keeps the real agents from, tried in every way that a model has. A level that an agent cannot
+//! keep is refused. What is proven here is told to operators in `docs/permissions.md`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::player::Player;
+use crate::yard::Yard;
+
+/// Something that a model tries.
+enum Try {
+    Write(&'static str),
+    /// Agents want to have read what they edit.
+    Read(&'static str),
+    Edit(&'static str),
+    Shell(&'static str),
+}
+
+/// Every way into the workspace, and every way out of it. In the workspace are the file `seed.txt`, the link `door` to a
+/// folder outside, and the link `window` to a file in there. `WORKSPACE` and `OUTSIDE` stand for absolute paths.
+const TRIES: [Try; 19] = [
+    Try::Write("WORKSPACE/in-write"),
+    Try::Read("WORKSPACE/seed.txt"),
+    Try::Edit("WORKSPACE/seed.txt"),
+    Try::Shell("echo x > in-redirect"),
+    Try::Shell("touch in-touch"),
+    Try::Shell("sort -o in-sort seed.txt"),
+    Try::Shell("find . -name seed.txt -fprint in-find"),
+    Try::Shell("sh -c 'echo x > in-shell'"),
+    Try::Write("OUTSIDE/write"),
+    Try::Write("WORKSPACE/../outside/dots"),
+    Try::Write("WORKSPACE/door/write-door"),
+    Try::Read("WORKSPACE/window"),
+    Try::Edit("WORKSPACE/window"),
+    Try::Shell("echo x > OUTSIDE/redirect"),
+    Try::Shell("echo x > ../outside/redirect-dots"),
+    Try::Shell("echo x > door/redirect-door"),
+    Try::Shell("cd OUTSIDE && touch touch-cd"),
+    Try::Shell("cp seed.txt door/copy-door"),
+    Try::Shell("ln -s OUTSIDE hole && echo x > hole/redirect-hole"),
+];
+
+/// What came of the tries.
+#[derive(Debug, PartialEq)]
+struct Came {
+    inside: Vec<String>,
+    outside: Vec<String>,
+}
+
+fn came(inside: &[&str], outside: &[&str]) -> Came {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Came { inside: owned(inside), outside: owned(outside) }
+}
+
+/// All of it, however the agent writes.
+const IN_ALL: [&str; 7] =
+    ["in-find", "in-redirect", "in-shell", "in-sort", "in-touch", "in-write", "seed.txt"];
+const OUT_ALL: [&str; 8] =
+    ["copy-door", "dots", "redirect", "redirect-dots", "redirect-door", "redirect-hole", "touch-cd", "write"];
+
+impl Try {
+    /// The call that a model makes for it.
+    fn call(&self, player: Player, yard: &Yard) -> Value {
+        let full = |text: &str| {
+            let text = text.replace("WORKSPACE", &yard.workspace().display().to_string());
+            text.replace("OUTSIDE", &yard.at("outside").display().to_string())
+        };
+        let tool = |name: &str, arguments: Value| json!({"tool": name, "arguments": arguments});
+        let patch = |body: String| json!({"tool": "apply_patch", "input": format!("*** Begin Patch\n{body}\n*** End Patch")});
+        match (player, self) {
+            (Player::Codex, Self::Write(path)) => patch(format!("*** Add File: {}\n+x", full(path))),
+            (Player::Codex, Self::Edit(path)) => {
+                patch(format!("*** Update File: {}\n@@\n-seed\n+changed", full(path)))
+            }
+            (Player::Codex, Self::Read(path)) => {
+                tool("exec_command", json!({"cmd": format!("cat {}", full(path))}))
+            }
+            (Player::Codex, Self::Shell(command)) => tool("exec_command", json!({"cmd": full(command)})),
+            (Player::OpenCode, Self::Write(path)) => {
+                tool("write", json!({"filePath": full(path), "content": "x\n"}))
+            }
+            (Player::OpenCode, Self::Read(path)) => tool("read", json!({"filePath": full(path)})),
+            (Player::OpenCode, Self::Edit(path)) => {
+                let words = ("seed", "changed");
+                tool("edit", json!({"filePath": full(path), "oldString": words.0, "newString": words.1}))
+            }
+            (Player::OpenCode, Self::Shell(command)) => {
+                tool("bash", json!({"command": full(command), "description": "Try it"}))
+            }
+            (_, Self::Write(path)) => tool("Write", json!({"file_path": full(path), "content": "x\n"})),
+            (_, Self::Read(path)) => tool("Read", json!({"file_path": full(path)})),
+            (_, Self::Edit(path)) => {
+                let words = ("seed", "changed");
+                tool("Edit", json!({"file_path": full(path), "old_string": words.0, "new_string": words.1}))
+            }
+            (_, Self::Shell(command)) => {
+                tool("Bash", json!({"command": full(command), "description": "Try it"}))
+            }
+        }
+    }
+}
+
+/// A script of calls, one after the other, whatever comes of them. Written as JSON, which is a format of scripts too.
+fn script(yard: &Yard, calls: &[Value]) -> String {
+    let mut steps: Vec<Value> = calls.iter().map(|call| json!({"reply": [call]})).collect();
+    steps.push(json!({"reply": [{"text": "I tried."}]}));
+    let path = yard.at("script.json");
+    fs::write(&path, json!({"v": 1, "conversation": [{"step": steps}]}).to_string()).unwrap();
+    format!("--rehearse={}", path.display())
+}
+
+/// Tries everything at a level, and says what is there afterwards that was not, or is not as it was.
+fn tried(player: Player, level: &str) -> Option<Came> {
+    let yard = Yard::of(player)?;
+    let (workspace, outside) = (yard.workspace(), yard.at("outside"));
+    fs::create_dir(&outside).unwrap();
+    for folder in [&workspace, &outside] {
+        fs::write(folder.join("seed.txt"), "seed\n").unwrap();
+    }
+    std::os::unix::fs::symlink(&outside, workspace.join("door")).unwrap();
+    std::os::unix::fs::symlink(outside.join("seed.txt"), workspace.join("window")).unwrap();
+    let calls: Vec<Value> = TRIES.iter().map(|attempt| attempt.call(player, &yard)).collect();
+    let ended = yard.run(&[&script(&yard, &calls), "--permissions", level, "Try."]);
+    ended.ends("completed", 0);
+    assert_eq!(ended.said(), ["I tried."], "it was asked to try everything");
+    yard.is_empty();
+    let found = |folder: &std::path::Path| {
+        let entries = fs::read_dir(folder).unwrap().flatten();
+        let is_new = |entry: &fs::DirEntry| {
+            entry.file_type().unwrap().is_file()
+                && !(entry.file_name() == "seed.txt" && fs::read_to_string(entry.path()).unwrap() == "seed\n")
+        };
+        let mut names: Vec<String> =
+            entries.filter(is_new).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    };
+    Some(Came { inside: found(&workspace), outside: found(&outside) })
+}
+
+fn comes(player: Player, level: &str, want: &Came) {
+    if let Some(came) = tried(player, level) {
+        assert_eq!(&came, want, "{player:?} with {level}");
+    }
+}
+
+mod deny_writes_nothing {
+    use super::*;
+
+    #[test]
+    fn claude() {
+        comes(Player::ClaudeStream, "deny", &came(&[], &[]));
+    }
+    #[test]
+    fn codex() {
+        comes(Player::Codex, "deny", &came(&[], &[]));
+    }
+    #[test]
+    fn opencode() {
+        comes(Player::OpenCode, "deny", &came(&[], &[]));
+    }
+}
+
+mod edits_stays_in_the_workspace {
+    use super::*;
+
+    /// By its tools and by the few commands that it knows to be harmless there.
+    #[test]
+    fn claude() {
+        let inside = ["in-redirect", "in-touch", "in-write", "seed.txt"];
+        comes(Player::ClaudeStream, "edits", &came(&inside, &[]));
+    }
+    /// By any command: the kernel keeps it in.
+    #[test]
+    fn codex() {
+        comes(Player::Codex, "edits", &came(&IN_ALL, &[]));
+    }
+    /// By its tools alone. It follows links that are there already; it can make none.
+    #[test]
+    fn opencode() {
+        let outside = ["seed.txt", "write-door"];
+        comes(Player::OpenCode, "edits", &came(&["in-write", "seed.txt"], &outside));
+    }
+}
+
+mod all_writes_everywhere {
+    use super::*;
+
+    fn everywhere(through_links: &[&'static str]) -> Came {
+        let mut outside = [&OUT_ALL[..], through_links].concat();
+        outside.sort_unstable();
+        came(&IN_ALL, &outside)
+    }
+
+    /// Its `Edit` replaces nothing through a link, at any level.
+    #[test]
+    fn claude() {
+        comes(Player::ClaudeStream, "all", &everywhere(&["write-door"]));
+    }
+    #[test]
+    fn codex() {
+        comes(Player::Codex, "all", &everywhere(&["seed.txt", "write-door"]));
+    }
+    #[test]
+    fn opencode() {
+        comes(Player::OpenCode, "all", &everywhere(&["seed.txt", "write-door"]));
+    }
+}
+
+/// A rule allows what it names, and nothing that looks like it.
+mod a_rule_widens_edits_for_one_command {
+    use super::*;
+
+    fn widens(player: Player, rule: &str) {
+        let Some(yard) = Yard::of(player) else { return };
+        let commands = ["sh check.sh", "sh other.sh", "sh check.sh; sh other.sh"];
+        fs::write(yard.workspace().join("check.sh"), "echo x >> checked\n").unwrap();
+        fs::write(yard.workspace().join("other.sh"), "echo x >> othered\n").unwrap();
+        let calls = commands.map(|command| Try::Shell(command).call(player, &yard));
+        let ended = yard.run(&[&script(&yard, &calls), "--allow", rule, "Try."]);
+        ended.ends("completed", 0);
+        assert_eq!(fs::read_to_string(yard.workspace().join("checked")).unwrap(), "x\n", "once, and alone");
+        assert!(!yard.workspace().join("othered").exists());
+        yard.is_empty();
+    }
+
+    #[test]
+    fn claude() {
+        widens(Player::ClaudeStream, "Bash(sh check.sh)");
+    }
+    #[test]
+    fn opencode() {
+        widens(Player::OpenCode, "bash:sh check.sh");
+    }
+}
+
+/// What an agent cannot keep is not promised.
+#[test]
+fn what_an_agent_cannot_express_is_refused_with_the_way_out() {
+    let rule = ["--allow", "Bash(make)", "x"];
+    let contradiction = ["--permissions", "deny", "--allow", "bash:make", "x"];
+    let says = |yard: Option<Yard>, args: &[&str], words: &[&str]| {
+        let Some(yard) = yard else { return };
+        let told = yard.refused(args);
+        assert!(words.iter().all(|word| told.contains(word)), "{told}");
+        assert!(!yard.at("runs").exists(), "nothing was begun");
+    };
+    says(Yard::of(Player::Codex), &rule, &["only a sandbox around all of them", "--permissions all"]);
+    for player in [Player::ClaudeStream, Player::OpenCode] {
+        says(
+            Yard::of(player),
+            &contradiction,
+            &["contradicts the permission level `deny`", "--permissions edits"],
+        );
+    }
+    for level in ["deny", "edits"] {
+        let command = Some(Yard::of_command("cat"));
+        says(command, &["--permissions", level, "x"], &["cannot be restricted", "--permissions all"]);
+    }
+}
