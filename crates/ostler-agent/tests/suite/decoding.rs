@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ostler_agent::agent::{Agent as _, Clock, Source};
 use ostler_agent::agents::{AGENTS, Claude, Codex, Command, OpenCode};
-use ostler_agent::event::{AgentEvent, TurnOutcome, Usage};
+use ostler_agent::event::{AgentEvent, Blocked, TurnOutcome, Usage};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -316,5 +316,40 @@ proptest! {
         for record in &records {
             decoder.events(source, record);
         }
+    }
+}
+
+/// What is asked of a person is told apart from what is asked of policy.
+#[test]
+fn claude_code_asks_persons_and_policy() {
+    let asked = |request: Value| {
+        let record = json!({"type": "control_request", "request_id": "q", "request": request});
+        Claude.decoder(None).events(Source::Stdout, &record)
+    };
+    let input = json!({"questions": [{"question": "Which?"}, {"question": "How many?"}]});
+    let table = [
+        (
+            json!({"subtype": "can_use_tool", "tool_name": "AskUserQuestion", "input": input}),
+            Blocked::Question { request: "q".to_owned(), text: "Which? How many?".to_owned() },
+        ),
+        (
+            json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}}),
+            Blocked::Permission {
+                request: "q".to_owned(),
+                tool: "Bash".to_owned(),
+                input: json!({"command": "ls"}),
+            },
+        ),
+        (
+            json!({"subtype": "elicitation", "mcp_server_name": "vault", "message": "The code?"}),
+            Blocked::Dialog { text: "the MCP server `vault` asks: The code?".to_owned() },
+        ),
+        (
+            json!({"subtype": "request_user_dialog", "dialog_kind": "upsell"}),
+            Blocked::Dialog { text: "a dialog: upsell".to_owned() },
+        ),
+    ];
+    for (request, want) in table {
+        assert_eq!(asked(request), [AgentEvent::Blocked(want)]);
     }
 }

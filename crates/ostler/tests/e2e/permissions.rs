@@ -259,3 +259,45 @@ fn what_an_agent_cannot_express_is_refused_with_the_way_out() {
         says(command, &["--permissions", level, "x"], &["cannot be restricted", "--permissions all"]);
     }
 }
+
+/// What an agent that may only read can read: the ways by which a file outside reached the model.
+mod deny_reads {
+    use super::*;
+
+    const WAYS: [(&str, Try); 3] = [
+        ("its tool", Try::Read("OUTSIDE/secret.txt")),
+        ("a link", Try::Read("WORKSPACE/window")),
+        ("a command", Try::Shell("cat OUTSIDE/secret.txt")),
+    ];
+
+    fn reads(player: Player, want: &[&str]) {
+        let Some(yard) = Yard::of(player) else { return };
+        fs::create_dir(yard.at("outside")).unwrap();
+        fs::write(yard.at("outside/secret.txt"), "pass phrase\n").unwrap();
+        std::os::unix::fs::symlink(yard.at("outside/secret.txt"), yard.workspace().join("window")).unwrap();
+        let mut read = Vec::new();
+        for (way, attempt) in &WAYS {
+            let calls = [attempt.call(player, &yard)];
+            let ended = yard.run(&[&script(&yard, &calls), "--permissions", "deny", "Try."]);
+            ended.ends("completed", 0);
+            let result = |line: &Value| line["result"]["text"].as_str().unwrap().contains("pass phrase");
+            read.extend(ended.with("event", "tool_ended").any(result).then_some(*way));
+        }
+        assert_eq!(read, want);
+        yard.is_empty();
+    }
+
+    #[test]
+    fn claude_in_the_workspace() {
+        reads(Player::ClaudeStream, &[]);
+    }
+    /// Its sandbox is against writing.
+    #[test]
+    fn codex_everywhere() {
+        reads(Player::Codex, &["its tool", "a link", "a command"]);
+    }
+    #[test]
+    fn opencode_in_the_workspace_and_through_its_links() {
+        reads(Player::OpenCode, &["a link"]);
+    }
+}
