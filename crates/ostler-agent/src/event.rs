@@ -79,7 +79,9 @@ pub enum AgentEvent {
     TurnEnded(TurnOutcome),
     /// New to us: counts as life, is kept, is never fatal.
     Unknown {
-        /// The record's kind, as far as it has one.
+        /// The record's kind, as far as it has one. Written under another name: a line of the journal has its own
+        /// `kind`.
+        #[serde(rename = "record")]
         kind: String,
     },
 }

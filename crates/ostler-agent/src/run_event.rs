@@ -248,6 +248,16 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_record_does_not_take_the_name_of_the_lines_own_kind() {
+        let unknown = AgentEvent::Unknown { kind: "system/foo".to_owned() };
+        let event = RunEvent { seq: 1, ms: 2, kind: RunEventKind::Agent(unknown) };
+        let line = event.line().unwrap();
+        let want = r#"{"v":1,"seq":1,"ms":2,"kind":"agent","event":"unknown","record":"system/foo"}"#;
+        assert_eq!(line, want);
+        assert_eq!(RunEvent::read(line.as_bytes()), Some(event));
+    }
+
+    #[test]
     fn what_cannot_be_read_is_passed_over() {
         for line in ["", "{\"v\":1,\"seq\":1,", "{\"v\":2,\"seq\":1,\"ms\":1,\"kind\":\"unparked\"}"] {
             assert_eq!(RunEvent::read(line.as_bytes()), None, "{line}");
