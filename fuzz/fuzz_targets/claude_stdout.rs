@@ -1,0 +1,11 @@
+//! What Claude Code says on its standard output.
+
+#![no_main]
+
+use ostler_agent::agent::Source;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ostler_fuzz::decoded(
+    &ostler_agent::agents::Claude,
+    Source::Stdout,
+    bytes
+));
