@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::process::Child;
 
-use super::ending::{KILL_LIMIT, Reach};
+use super::ending::{Family, KILL_LIMIT, Reach};
 use super::error::StartError;
 use super::family;
 use super::launch::{self, Pipes};
@@ -207,7 +207,7 @@ impl Contained {
     /// On a thread of its own: a process that is stuck in the kernel must not hold up the others.
     async fn end_here(&self) -> u32 {
         let reach = self.reach.clone();
-        let ending = tokio::task::spawn_blocking(move || reach.end(KILL_LIMIT, || ()));
+        let ending = tokio::task::spawn_blocking(move || reach.end(KILL_LIMIT, || Family::Possible));
         ending.await.unwrap_or(u32::MAX)
     }
 }
@@ -219,7 +219,7 @@ impl Drop for Contained {
         if !is_ended && !has_guardian {
             let _ = pidfd_send_signal(&self.leader, Signal::KILL);
             self.reach.ancestor = None;
-            self.reach.end(DROP_LIMIT, || ());
+            self.reach.end(DROP_LIMIT, || Family::Possible);
         }
     }
 }

@@ -16,7 +16,8 @@ use super::leaf::Leaf;
 /// and that one is counted as a survivor.
 pub(super) const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Looks in a row that must find nothing: one could miss a process that was being born behind its back.
+/// Looks in a row that must find nothing, unless that there is nothing is proven: one could miss a process that was
+/// being born behind its back.
 const CALM_LOOKS: u32 = 2;
 
 /// Rounds of stopping before the killing. Each finds what was forked before its parent was stopped, so two suffice
@@ -26,6 +27,13 @@ const STOP_ROUNDS: u32 = 20;
 /// Between looks: long enough not to spin, short enough not to be noticed.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// Whether somebody may have children. A guardian without any has no descendants: every orphan becomes its child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    None,
+    Possible,
+}
 
 /// Whom an ending reaches.
 #[derive(Debug, Clone)]
@@ -39,38 +47,33 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Everyone who lives and is reached.
-    pub(super) fn living(&self) -> Vec<Process> {
-        let everyone = family::everyone();
-        let descendants =
-            self.ancestor.map(|ancestor| family::descendants(&everyone, ancestor)).unwrap_or_default();
-        let mut found: HashMap<Pid, Process> =
-            descendants.into_iter().map(|process| (process.pid, process)).collect();
-        for process in self.leaf().map(Leaf::members).unwrap_or_default() {
-            found.insert(process.pid, process);
-        }
-        for process in everyone {
-            if !found.contains_key(&process.pid) && family::is_marked(&process, &self.mark) {
-                found.insert(process.pid, process);
-            }
-        }
+    /// Everyone who lives and is reached. Without a family there are no descendants to be looked for.
+    pub(super) fn living(&self, family: Family) -> Vec<Process> {
+        let descendants = match (family, self.ancestor) {
+            (Family::Possible, Some(ancestor)) => family::descendants(&family::everyone(), ancestor),
+            (Family::None, _) | (_, None) => Vec::new(),
+        };
+        let members = self.leaf().map(Leaf::members).unwrap_or_default();
+        let all = descendants.into_iter().chain(members).chain(family::marked(&self.mark));
+        let found: HashMap<Pid, Process> = all.map(|process| (process.pid, process)).collect();
         found.into_values().filter(Process::is_alive).collect()
     }
 
     /// Kills all of them, removes the group, and answers how many are left: none unless the limit was reached. Blocks.
     ///
-    /// `reap` is called before every look, for whoever is the parent.
-    pub(super) fn end(&self, limit: Duration, mut reap: impl FnMut()) -> u32 {
+    /// `reap` is called before every look, for whoever is the parent, and answers what family is left.
+    pub(super) fn end(&self, limit: Duration, mut reap: impl FnMut() -> Family) -> u32 {
         let began = Instant::now();
         let mut pause = FIRST_PAUSE;
         let mut calm = 0;
         self.kill_leaf();
         loop {
-            reap();
-            let living = self.living();
+            let family = reap();
+            let living = self.living(family);
             let is_empty = living.is_empty() && !self.leaf().is_some_and(Leaf::is_populated);
             calm = if is_empty { calm + 1 } else { 0 };
-            if calm == CALM_LOOKS {
+            // Without a family nobody can be born who is not in the group.
+            if calm == CALM_LOOKS || (is_empty && family == Family::None) {
                 self.remove_leaf();
                 return 0;
             }
@@ -116,7 +119,7 @@ impl Reach {
                 process.signal(Signal::STOP);
                 stopped.insert(process.identity(), process);
             }
-            living = self.living();
+            living = self.living(Family::Possible);
         }
         for process in stopped.values() {
             process.signal(Signal::KILL);

@@ -3,12 +3,16 @@
 //! A process is its number together with the moment it began. A number alone may be somebody else's by now.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{MARK, TreeSample};
+
+/// Read at once: most environments, and every other file that is read here.
+const READ_BYTES: usize = 16 * 1024;
 
 /// One process, as it was when it was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,16 +48,41 @@ impl Process {
 
 /// The process of that number.
 pub(super) fn process(pid: Pid) -> Option<Process> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    parse(pid, &stat)
+    look_at(pid, &mut Vec::new())
+}
+
+fn look_at(pid: Pid, buffer: &mut Vec<u8>) -> Option<Process> {
+    let stat = read(pid, "stat", buffer).ok()?;
+    // The name may be any bytes; no field after it is.
+    parse(pid, &String::from_utf8_lossy(stat))
 }
 
 /// Every process that we can see.
 pub(super) fn everyone() -> Vec<Process> {
+    let mut buffer = Vec::new();
+    numbers().filter_map(|pid| look_at(pid, &mut buffer)).collect()
+}
+
+fn numbers() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
-    numbers.filter_map(process).collect()
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
+}
+
+/// All of a file about a process. A look reads hundreds of them, so it takes as few calls as it can, in one buffer.
+fn read<'a>(pid: Pid, name: &str, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+    let mut file = File::open(format!("/proc/{}/{name}", pid.as_raw_nonzero()))?;
+    let mut filled = 0;
+    loop {
+        if buffer.len() < filled + READ_BYTES {
+            buffer.resize(filled + READ_BYTES, 0);
+        }
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => return Ok(&buffer[..filled]),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Those of `everyone` that descend from `ancestor`.
@@ -75,11 +104,14 @@ pub(super) fn descendants(everyone: &[Process], ancestor: Pid) -> Vec<Process> {
     found
 }
 
-/// Whether a process carries the mark in the environment that it was started with.
-pub(super) fn is_marked(process: &Process, mark: &str) -> bool {
-    let environment = fs::read(format!("/proc/{}/environ", process.pid.as_raw_nonzero())).unwrap_or_default();
-    let wanted = format!("{MARK}={mark}");
-    environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+/// Every process that carries the mark in the environment that it was started with.
+pub(super) fn marked(mark: &str) -> Vec<Process> {
+    let (mut buffer, wanted) = (Vec::new(), format!("{MARK}={mark}"));
+    let mut is_marked = |pid: &Pid| {
+        let environment = read(*pid, "environ", &mut buffer).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    numbers().filter(|pid| is_marked(pid)).filter_map(process).collect()
 }
 
 /// What the descendants of `ancestor` have used up, except the leader itself.

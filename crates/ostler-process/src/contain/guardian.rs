@@ -23,7 +23,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::ending::{KILL_LIMIT, Reach};
+use super::ending::{Family, KILL_LIMIT, Reach};
 use super::leaf::Leaf;
 use super::wire::{self, Brief, Demand, Order, Refusal, Report, ShimBrief, Step};
 use super::{Exit, SHIM, Tier};
@@ -206,7 +206,7 @@ impl Guardian {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == self.leader => self.exit = Some(exit(status)),
                 Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => return Family::Some,
+                Ok(None) => return Family::Possible,
                 Err(_) => return Family::None,
             }
         }
@@ -215,17 +215,8 @@ impl Guardian {
     /// Ends everything, and answers how many are left.
     fn end(&mut self) -> u32 {
         let reach = self.reach.clone();
-        reach.end(KILL_LIMIT, || {
-            let _ = self.reap();
-        })
+        reach.end(KILL_LIMIT, || self.reap())
     }
-}
-
-/// Whether there are children at all. A guardian without any has no descendants: every orphan becomes its child.
-#[derive(PartialEq)]
-enum Family {
-    None,
-    Some,
 }
 
 async fn next(orders: &mut Lines<BufReader<OwnedReadHalf>>, ears: &mut Ears) -> Input {
