@@ -16,6 +16,7 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 
 use super::contained::{Contained, Launched, Lifeline};
 use super::ending::Reach;
@@ -116,6 +117,11 @@ impl Launch<'_> {
             Ok(mut command) => command.stdin(OwnedFd::from(theirs)).spawn().map_err(fault)?,
             Err(source) => return Err(StartError::Tier { tier, source }),
         };
+        let ancestor = guardian.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let mut ahead = JoinSet::new();
+        if let Some((knock, pid)) = leaf.as_ref().and_then(Leaf::knock).zip(ancestor) {
+            ahead.spawn_blocking(move || knock(pid));
+        }
         let path = leaf.as_ref().map(|leaf| leaf.path().display().to_string());
         let brief =
             Brief { v: wire::VERSION, mark: self.mark.clone(), tier, demand: self.demand, leaf: path };
@@ -131,7 +137,6 @@ impl Launch<'_> {
                 let pid = pid_of(&leader).map_err(fault)?;
                 tracing::debug!(target: "ostler::run", run = spawn.run, pid, tier = tier.name(), "started");
                 let leaf = leaf.filter(|_| tier == Tier::Cgroup).map(Arc::new);
-                let ancestor = guardian.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
                 let reach = Reach { leaf, ancestor, mark: self.mark.clone() };
                 let lifeline = Lifeline::new(stream);
                 Ok(Contained::new(Launched { pipes, pid, tier, leader, lifeline, guardian, reach }))
