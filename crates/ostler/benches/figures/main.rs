@@ -1,0 +1,36 @@
+//! What Ostler costs, against what would be there without it, in the same run and in turns.
+//!
+//! Prints figures, gates nothing. Usage: `figures SUBJECT OSTLER_BINARY [COUNT]`; the scripts in `bench/` give the
+//! binary, and `OSTLER_TEST_AGENTS` names where the real agents are. Everything stays on loopback, in a home of its own.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on may say so")]
+
+mod added;
+mod agent;
+mod idle;
+mod many;
+mod process;
+mod start;
+mod sums;
+
+use std::path::PathBuf;
+
+fn main() {
+    // `cargo bench` adds a word of its own.
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let binary = words.get(1).map(PathBuf::from);
+    let count = words.get(2).and_then(|count| count.parse().ok());
+    let Some((subject, ostler)) = words.first().zip(binary.filter(|binary| binary.is_file())) else {
+        println!("usage: figures added|idle|start|many PATH_OF_OSTLER [COUNT] (bench/*/run gives them)");
+        return;
+    };
+    println!("load before: {}", process::load());
+    match subject.as_str() {
+        "added" => added::measure(&ostler, count.unwrap_or(20)),
+        "idle" => idle::measure(&ostler, count.unwrap_or(20)),
+        "start" => start::measure(&ostler, count.unwrap_or(200)),
+        "many" => many::measure(&ostler, count.unwrap_or(50)),
+        other => println!("no subject `{other}`"),
+    }
+    println!("load after: {}", process::load());
+}
