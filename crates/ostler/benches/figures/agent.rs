@@ -93,6 +93,7 @@ impl Player {
             allow: &[],
             model: None,
             system_prompt: None,
+            extra: &[],
             private: &private,
         };
         let launch = agent.launch(&task).unwrap();

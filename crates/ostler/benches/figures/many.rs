@@ -100,6 +100,7 @@ impl Yard {
             allow: &[],
             model: None,
             system_prompt: None,
+            extra: &[],
             private: &private,
         };
         let launch = Claude.launch(&task).unwrap();

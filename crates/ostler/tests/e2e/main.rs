@@ -12,6 +12,8 @@ mod offline;
 mod permissions;
 mod player;
 #[cfg(target_os = "linux")]
+mod resume;
+#[cfg(target_os = "linux")]
 mod run;
 mod scripts;
 mod stage;

@@ -2,16 +2,12 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::player::Player;
 use crate::yard::{Ended, Yard};
-
-/// A process that was killed needs a moment to be gone.
-const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 fn completes(player: Player) {
     let Some(yard) = Yard::of(player) else { return };
@@ -43,7 +39,7 @@ fn completes(player: Player) {
 /// The first command of the README, as it stands but for the agent, which is here already.
 fn writes_a_todo_list(player: Player) {
     let Some(yard) = Yard::of(player) else { return };
-    let args = ["run", "-a", yard.name, "--rehearse=todo", "Write a tiny todo list"];
+    let args = ["run", "-a", player.agent().name(), "--rehearse=todo", "Write a tiny todo list"];
     let output = yard.ostler(&args).output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{told}");
@@ -115,11 +111,7 @@ fn does_not_outlive_ostler(player: Player) {
     assert!(lines.any(|line| line.contains("\"event\":\"started\"")));
     child.kill().unwrap();
     child.wait().unwrap();
-    let until = std::time::Instant::now() + GONE_WITHIN;
-    while !yard.left().is_empty() && std::time::Instant::now() < until {
-        std::thread::yield_now();
-    }
-    yard.is_empty();
+    yard.is_deserted();
     let runs = yard.ostler(&["runs", "--json"]).output().unwrap().stdout;
     assert_eq!(serde_json::from_slice::<Value>(&runs).unwrap()[0]["state"], "abandoned");
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -14,6 +14,9 @@ use crate::player::Player;
 
 /// The slowest run here takes under two minutes alone; three times that and more under load.
 const DEADLINE: Duration = Duration::from_secs(400);
+
+/// A process that was killed needs a moment to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long a run that is too late may take to end what it started, before it is killed.
 const GRACE: Duration = Duration::from_secs(20);
@@ -151,6 +154,15 @@ impl Yard {
         };
         let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         all.filter(|pid| is_ours(pid)).map(|pid| pid.display().to_string()).collect()
+    }
+
+    /// Waits until all are gone who were there when Ostler was killed: that takes them a moment.
+    pub(crate) fn is_deserted(&self) {
+        let until = Instant::now() + GONE_WITHIN;
+        while !self.left().is_empty() && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        self.is_empty();
     }
 
     pub(crate) fn is_empty(&self) {

@@ -97,7 +97,9 @@ fn real_work_installs_nothing_unasked() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(14), ""));
     assert!(ended.stderr.contains("/nonexistent/codex"), "{}", ended.stderr);
     assert_eq!(asked(&ground), "");
-    assert_eq!(ground.left(), ["config.toml"]);
+    let strange: Vec<String> =
+        ground.left().into_iter().filter(|path| path != "config.toml" && !path.starts_with("runs")).collect();
+    assert_eq!(strange, Vec::<String>::new(), "that it could not be run is kept, and nothing else");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The provider does not want to.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde_json::Value;
 
 use crate::player::Player;
@@ -50,7 +52,43 @@ mod h06_quota {
         let fault = r#"http = 429, body = { error = { type = "usage_limit_reached", message = "The usage limit has been reached", plan_type = "plus", resets_at = 4102444800 } }"#;
         let words = "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit \
                      https://chatgpt.com/settings/usage to purchase more credits or try again at Jan 1st, 2100 12:00 AM.";
-        is_told(Player::Codex, fault, Some(RESET), words);
+        // It cuts the seconds off: the end of the minute is meant.
+        is_told(Player::Codex, fault, Some(RESET + 59), words);
+    }
+
+    /// With `--wait-for-quota` the run waits until the reset, without a process, and goes on in the same session.
+    #[test]
+    fn is_waited_for() {
+        let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let reset = now + 8;
+        let script = yard.script(&format!(
+            r#"
+            [[conversation]]
+            [[conversation.step]]
+            expect = {{ contains = "Go on where you stopped" }}
+            reply = [{{ text = "Here I am again." }}]
+            [[conversation]]
+            [[conversation.step]]
+            reply = [{{ http = 429, headers = {{ "x-should-retry" = "false" }}, body = {{ type = "error", error = {{ type = "rate_limit_error", message = "Claude AI usage limit reached|{reset}" }} }} }}]
+            "#
+        ));
+        let ended = yard.run(&["--wait-for-quota", &script, "Say something."]);
+        ended.ends("completed", 0);
+        let kinds: Vec<&str> = ended
+            .lines
+            .iter()
+            .filter_map(|line| line["kind"].as_str())
+            .filter(|kind| ["spawned", "exited", "parked", "unparked", "resumed"].contains(kind))
+            .collect();
+        let want = ["spawned", "exited", "parked", "unparked", "resumed", "spawned", "exited"];
+        assert_eq!(kinds, want, "nobody lives while it waits");
+        let parked = ended.lines.iter().find(|line| line["kind"] == "parked").unwrap();
+        assert!(parked["until"].as_u64().unwrap() > reset, "{parked}");
+        assert_eq!((&ended.outcome()["rule"], &ended.outcome()["resumes"]), (&Value::Null, &0.into()));
+        let why = yard.why();
+        assert!(why.contains("the quota is there again"), "{why}");
+        yard.is_empty();
     }
 
     /// A 429 it would try again for more than a minute, without a word.

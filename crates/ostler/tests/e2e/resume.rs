@@ -1,0 +1,124 @@
+//! A run that is killed at any moment is gone on with: its journal is whole, the session is the same one, and what was
+//! done is not done again.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::player::Player;
+use crate::yard::Yard;
+
+/// Five pieces of work, each of which leaves a line. The model goes on where it was, as a real one would.
+const FIVE: &str = r#"
+[[conversation]]
+goes_on = "Go on where you stopped"
+[[conversation.step]]
+repeat = 5
+reply = [
+    { text = "Piece {{round}}, and on.", chunk = 2, gap = "10ms" },
+    { tool_by_role = "shell", command = "echo piece {{round}} >> done.txt" },
+]
+[[conversation.step]]
+reply = [{ text = "All is done.", chunk = 2, gap = "10ms" }]
+"#;
+
+/// How often it is killed before it is left in peace.
+const KILLS: u64 = 3;
+
+/// After which of the lines that follow the first word of the agent it is killed: another each time, always the same.
+fn moment(player: Player, kill: u64) -> usize {
+    let seed = player.agent().name().bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
+    let mixed = (seed + kill).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    usize::try_from(mixed % 9).unwrap()
+}
+
+/// Starts it, kills it some lines after the agent's first word, and answers whether it had ended before that.
+fn killed(yard: &Yard, args: &[&str], after: usize) -> bool {
+    let mut command = yard.ostler(&["run", "--json"]);
+    let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut lines = lines.skip_while(|line| !line.contains("\"event\":\"started\"")).skip(after);
+    let is_over = lines.next().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    is_over
+}
+
+/// Whole lines that say what happened, numbered without gaps; the last may be torn.
+fn journal(yard: &Yard) -> Vec<Value> {
+    let text = yard.ostler(&["runs", "events", "last"]).output().unwrap().stdout;
+    let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+    let events: Vec<Value> = lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let torn = lines.len() - events.len();
+    assert!(torn <= usize::try_from(KILLS).unwrap(), "{torn} of {} lines cannot be read", lines.len());
+    let numbers: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    events
+}
+
+fn goes_on_after_every_kill(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let script = yard.script(FIVE);
+    let first = ["-a", player.agent().name(), "--permissions", "all", &script, "Do the five pieces."];
+    assert!(!killed(&yard, &first, moment(player, 0)), "it ended too soon to be killed");
+    for kill in 1..KILLS {
+        yard.is_deserted();
+        let why = yard.ostler(&["runs", "why", "last"]).output().unwrap();
+        let why = String::from_utf8(why.stdout).unwrap();
+        assert!(why.contains("abandoned") && why.contains("it was killed"), "{why}");
+        journal(&yard);
+        if killed(&yard, &["--resume", "last"], moment(player, kill)) {
+            break;
+        }
+    }
+    yard.is_deserted();
+    let ended = yard.ostler(&["run", "--resume", "last", "--json"]).output().unwrap();
+    let last = String::from_utf8(ended.stdout).unwrap();
+    let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
+    assert_eq!((ended.status.code(), &last["outcome"]), (Some(0), &"completed".into()), "{last}");
+
+    let events = journal(&yard);
+    let sessions = events.iter().filter(|event| event["event"] == "started").map(|event| &event["session"]);
+    assert!(sessions.into_iter().all(|session| *session == last["session"]), "another session: {events:#?}");
+    // A call whose end was told is not made again.
+    let mut ended: Vec<String> = Vec::new();
+    let mut open: Vec<(String, String)> = Vec::new();
+    for event in &events {
+        let call = event["call"].as_str().unwrap_or_default().to_owned();
+        match event["event"].as_str() {
+            Some("tool_started") => {
+                let piece = event["input"].to_string();
+                assert!(!ended.contains(&piece), "done twice: {piece}");
+                open.push((call, piece));
+            }
+            Some("tool_ended") => {
+                ended.extend(open.iter().find(|(id, _)| *id == call).map(|(_, p)| p.clone()))
+            }
+            _ => {}
+        }
+    }
+    let done = std::fs::read_to_string(yard.workspace().join("done.txt")).unwrap();
+    assert!(
+        done.lines().count() >= 4,
+        "at most the piece that was killed in the middle may be missing: {done}"
+    );
+    yard.is_empty();
+}
+
+mod goes_on {
+    use super::{Player, goes_on_after_every_kill};
+
+    #[test]
+    fn claude() {
+        goes_on_after_every_kill(Player::ClaudeStream);
+    }
+    #[test]
+    fn codex() {
+        goes_on_after_every_kill(Player::Codex);
+    }
+    #[test]
+    fn opencode() {
+        goes_on_after_every_kill(Player::OpenCode);
+    }
+}
