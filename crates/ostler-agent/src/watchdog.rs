@@ -216,7 +216,7 @@ impl Watchdog {
                 self.heard(Channel::Record, Word::Aside);
             }
             Input::BridgeCall => self.heard(Channel::Bridge, Word::Aside),
-            Input::TranscriptGrew => self.heard(Channel::Transcript, Word::Aside),
+            Input::TranscriptGrew => self.transcript_grew(),
             Input::TreeSample { cpu, io } => self.sampled(cpu, io),
             Input::TreeBusy => {
                 self.quiet.busy(self.agent.read(self.now));
@@ -271,6 +271,16 @@ impl Watchdog {
                 self.enter(Stage::Turn);
             }
             (Life::Alive(Stage::Turn | Stage::Ended) | Life::Absent | Life::Exited { .. }, _) => {}
+        }
+    }
+
+    /// A process that only wrote has not said yet that it is there: it keeps the longer of the two limits. Some agents
+    /// open their session seconds before their first record.
+    fn transcript_grew(&mut self) {
+        let is_starting = self.life == Life::Alive(Stage::Starting);
+        self.heard(Channel::Transcript, Word::Aside);
+        if is_starting && self.limits.start > self.limits.silence {
+            self.enter(Stage::Starting);
         }
     }
 

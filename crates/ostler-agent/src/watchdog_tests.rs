@@ -88,6 +88,32 @@ fn the_limits_are_those_of_the_specification() {
     assert_eq!(Limits::default(), want);
 }
 
+/// A resumed session is opened before anything is said: that must not cost an agent the time that it has to start.
+#[test]
+fn a_transcript_that_grows_does_not_shorten_the_start() {
+    use Action::{Nothing, Stop};
+    use Input::{Tick, TranscriptGrew};
+    check(
+        Limits { start: secs(120), silence: secs(3), ..limits() },
+        vec![
+            (
+                "it is given its time to start, from there on",
+                vec![
+                    (2, TranscriptGrew, Nothing),
+                    (10, Tick, Nothing),
+                    (62, Tick, quiet(Rule::Start, 60)),
+                    (121, Tick, Nothing),
+                    (122, Tick, Stop(Rule::Start)),
+                ],
+            ),
+            (
+                "what it says is the start",
+                vec![(2, TranscriptGrew, Nothing), (10, SAID, Nothing), (13, Tick, Stop(Rule::Silence))],
+            ),
+        ],
+    );
+}
+
 #[test]
 fn silence() {
     use Action::{Nothing, Sample, Stop};
