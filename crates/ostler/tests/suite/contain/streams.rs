@@ -88,7 +88,9 @@ async fn the_agent_gets_its_environment_and_folder_and_nothing_else() {
 async fn the_agent_gets_its_three_streams_and_no_descriptor_of_ours() {
     for tier in tiers().await {
         let run = run_name();
-        let mut contained = Contained::start(shell(&run, "echo ready; exec sleep 600", tier)).await.unwrap();
+        // The shell stays: a program that takes its place opens libraries and locales of its own while it starts.
+        let script = "sleep 600 & echo ready; wait";
+        let mut contained = Contained::start(shell(&run, script, tier)).await.unwrap();
         assert_eq!(line(&mut lines(&mut contained)).await, "ready");
         let inherited = inheritable();
         let entries = std::fs::read_dir(format!("/proc/{}/fd", contained.pid())).unwrap().flatten();
