@@ -115,6 +115,6 @@ fn every_byte_and_every_event_of_a_flood_is_kept_in_little_memory() {
         let (code, took, memory) = measured(&ground, args);
         assert_eq!(code, Some(0), "{args:?}");
         assert!(memory < MOST_MEMORY, "{args:?}: {memory} kB");
-        eprintln!("{}: {took:.1?}, {memory} kB at most", args.join(" "));
+        eprintln!("{}: {took:.1?}, {memory} kB when last looked at", args.join(" "));
     }
 }
