@@ -56,7 +56,8 @@ pub(crate) fn measure(ostler: &Path, seconds: usize) {
 fn told(pid: u32, before: Used, time: Duration) -> String {
     let after = process::used(pid);
     let share = 100.0 * after.cpu.saturating_sub(before.cpu).as_secs_f64() / time.as_secs_f64();
-    let wakes = (after.switches - before.switches) as f64 / time.as_secs_f64();
+    // A thread that ended meanwhile takes its own away.
+    let wakes = after.switches.saturating_sub(before.switches) as f64 / time.as_secs_f64();
     let memory = process::status(pid, "VmRSS") as f64 / 1024.0;
     format!("{memory:.1} MB, {share:.2} % of a core, {wakes:.1} switches a second")
 }

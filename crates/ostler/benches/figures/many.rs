@@ -71,7 +71,9 @@ struct Sum {
 
 impl Yard {
     fn new(root: PathBuf, ostler: &Path) -> Self {
-        let fake = ostler.with_file_name("ostler-fake-agent");
+        // Asked for its version it is told nothing, and plays whom its name says.
+        let fake = root.join("claude");
+        fs::copy(ostler.with_file_name("ostler-fake-agent"), &fake).unwrap();
         fs::create_dir(root.join("ostler")).unwrap();
         let config = format!("[agents.claude-headless]\nprogram = {:?}\n", fake.display().to_string());
         fs::write(root.join("ostler/config.toml"), config).unwrap();

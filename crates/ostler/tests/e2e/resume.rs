@@ -93,7 +93,7 @@ fn goes_on_after_every_kill(player: Player) {
                 open.push((call, piece));
             }
             Some("tool_ended") => {
-                ended.extend(open.iter().find(|(id, _)| *id == call).map(|(_, p)| p.clone()))
+                ended.extend(open.iter().find(|(id, _)| *id == call).map(|(_, p)| p.clone()));
             }
             _ => {}
         }

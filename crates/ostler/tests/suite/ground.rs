@@ -83,6 +83,8 @@ impl Ground {
         command
             .env("HOME", self.at("home"))
             .env("OSTLER_HOME", self.at("ostler"))
+            // Whether this machine has a network must not matter.
+            .env("OSTLER_CFG__NETWORK__PROBE", "off")
             .env("PATH", self.at("bin"));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command

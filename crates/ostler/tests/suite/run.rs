@@ -32,11 +32,16 @@ fn script(ground: &Ground, text: &str) -> String {
     format!("command:sh {}", ground.put("agent.sh", text).display())
 }
 
-/// Processes whose command line has the word in it.
-fn living(word: &str) -> Vec<String> {
+/// A command that sleeps for a day, and that no other test, in this process or another, has.
+fn long_sleep(number: u32) -> String {
+    format!("sleep {number}.{}", std::process::id())
+}
+
+/// Processes that were started with this command line.
+fn living(words: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let lines = all.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.contains(word)).collect()
+    lines.map(|line| line.replace('\0', " ")).filter(|line| line.trim() == words).collect()
 }
 
 #[test]
@@ -97,14 +102,13 @@ fn a_program_that_fails_or_is_not_there_is_an_outcome() {
 
 #[test]
 fn a_silent_program_is_stopped_with_all_it_started() {
-    let ground = ground();
-    let agent =
-        script(&ground, "echo begun; setsid sleep 98761 & trap '' INT TERM; sleep 98761; sleep 98761");
+    let (ground, sleep) = (ground(), long_sleep(98_761));
+    let agent = script(&ground, &format!("echo begun; setsid {sleep} & trap '' INT TERM; {sleep}; {sleep}"));
     let args = ["run", "-a", &agent, "--permissions", "all", "--json", "--silence", "1s", "x"];
     let ended = ground.run(&args);
     let last = outcome(&ended.stdout);
     assert_eq!((ended.code, &last["rule"], &last["survivors"]), (Some(12), &"silence".into(), &0.into()));
-    assert_eq!(living("98761"), Vec::<String>::new());
+    assert_eq!(living(&sleep), Vec::<String>::new());
     let why = ground.run(&["runs", "why", "last"]);
     assert!(why.stdout.contains("fired    rule `silence`"), "{}", why.stdout);
 }
@@ -121,7 +125,8 @@ fn the_ceiling_stops_a_program_that_never_ends() {
 #[test]
 fn a_second_ctrl_c_kills_now() {
     let ground = ground();
-    let agent = script(&ground, "trap '' INT TERM; echo begun; while :; do sleep 98763; done");
+    let sleep = long_sleep(98_763);
+    let agent = script(&ground, &format!("trap '' INT TERM; echo begun; while :; do {sleep}; done"));
     let mut command = ground.command(&["run", "-a", &agent, "--permissions", "all", "--json", "x"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
@@ -137,5 +142,5 @@ fn a_second_ctrl_c_kills_now() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     // Two signals that are ignored would have taken six seconds.
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-    assert_eq!(living("98763"), Vec::<String>::new());
+    assert_eq!(living(&sleep), Vec::<String>::new());
 }

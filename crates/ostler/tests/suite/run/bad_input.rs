@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::hostile::{stage, wait_until};
-use super::{ground, living, outcome, script};
+use super::{ground, living, long_sleep, outcome, script};
 use crate::contain::watched::marked;
 use crate::ground::{Ended, Ground, ended};
 
@@ -164,18 +164,20 @@ fn odd(script: &str, args: &[&str]) -> (Ground, Value) {
 
 #[test]
 fn a_wrapper_that_forks_and_exits_is_not_taken_for_success() {
-    let (_ground, last) = odd("sleep 98765 & exit 0", &[]);
+    let sleep = long_sleep(98_765);
+    let (_ground, last) = odd(&format!("{sleep} & exit 0"), &[]);
     assert_eq!((&last["outcome"], &last["exit_code"]), (&"agent_failed".into(), &10.into()));
     assert!(last["detail"].as_str().unwrap().contains("exited with 0 without a result"), "{last}");
-    wait_until("what it left is gone", || living("98765").is_empty());
+    wait_until("what it left is gone", || living(&sleep).is_empty());
     // Of a program that is not known, the exit code is all there is.
     let ground = ground();
-    let agent = script(&ground, "sleep 98766 & exit 0");
+    let sleep = long_sleep(98_766);
+    let agent = script(&ground, &format!("{sleep} & exit 0"));
     let ended = ground.run(&["run", "-a", &agent, "--permissions", "all", "--json", "x"]);
     let last = outcome(&ended.stdout);
     assert_eq!((&last["outcome"], &last["survivors"]), (&"completed".into(), &0.into()));
     assert_eq!(last["evidence"][0]["grade"], "reported");
-    assert_eq!(living("98766"), [""; 0]);
+    assert_eq!(living(&sleep), [""; 0]);
 }
 
 #[test]

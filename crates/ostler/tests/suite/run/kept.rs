@@ -40,7 +40,8 @@ fn events_are_followed_to_the_outcome() {
 #[test]
 fn following_a_run_whose_owner_is_killed_ends() {
     let ground = ground();
-    let agent = script(&ground, "echo first; sleep 98764");
+    let sleep = super::long_sleep(98_764);
+    let agent = script(&ground, &format!("echo first; {sleep}"));
     let mut run = start(&ground, &agent);
     wait_until("the run has begun", || journal(&ground).contains("first"));
     let follow =
@@ -49,7 +50,7 @@ fn following_a_run_whose_owner_is_killed_ends() {
     run.wait().unwrap();
     let told = ended(follow);
     assert_eq!((told.status.code(), String::from_utf8(told.stdout).unwrap()), (Some(0), journal(&ground)));
-    wait_until("the guardian has ended it", || super::living("98764").is_empty());
+    wait_until("the guardian has ended it", || super::living(&sleep).is_empty());
 }
 
 /// As if the run had been left alone for so long.
