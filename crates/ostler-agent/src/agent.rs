@@ -333,6 +333,10 @@ pub trait Agent: Sync {
     fn speak(&self, _order: &Order) -> Option<String> {
         None
     }
+    /// Whether what it writes are records; else every line is text.
+    fn writes_records(&self) -> bool {
+        true
+    }
     /// A reader for its records. `before` is what the session had used before this process, nothing if it is a new
     /// one: some agents report sums over the session.
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder>;

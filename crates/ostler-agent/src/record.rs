@@ -33,6 +33,14 @@ impl Record {
         }
     }
 
+    /// A line of a program that writes no records.
+    pub fn text(line: &[u8]) -> Self {
+        match line.trim_ascii() {
+            [] => Self::Blank,
+            line => Self::Noise(shown(line)),
+        }
+    }
+
     fn read_lossily(line: &[u8]) -> Self {
         match std::str::from_utf8(line) {
             Ok(_) => Self::Garbled(shown(line)),
@@ -60,6 +68,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn where_nothing_is_a_record_json_is_text_as_it_was_written() {
+        assert_eq!(Record::text(b" {\"b\":1,  \"a\":2} "), Record::Noise("{\"b\":1,  \"a\":2}".into()));
+        assert_eq!(Record::text(b" \t"), Record::Blank);
+    }
 
     #[test]
     fn a_line_is_a_record_noise_or_garbled() {

@@ -227,7 +227,7 @@ impl Attempt {
             (None, prompt) => {
                 let prompt = prompt.map(|prompt| format!("{original}\n\n{prompt}"));
                 let prompt = prompt.unwrap_or_else(|| original.to_owned());
-                let reason = "somebody asked for it; it begins anew, since the agent never told of a session";
+                let reason = "somebody asked for it; it begins anew, since the agent has no session of it";
                 (Self { number, prompt, resumed: None }, reason.to_owned())
             }
         }
@@ -243,10 +243,16 @@ pub async fn run(
     requests: mpsc::Receiver<Request>,
     observe: &mut Observer<'_>,
 ) -> Result<Report, RunError> {
-    let (past, prompt, age) = match beginning {
+    let (mut past, prompt, age) = match beginning {
         Beginning::New => (None, None, Duration::ZERO),
         Beginning::GoneOn { past, prompt, age } => (Some(past), prompt, age),
     };
+    if let Some(past) = &mut past
+        && past.session.as_ref().is_some_and(|session| !round::is_there(plan, session))
+    {
+        // It was killed before the agent had written down that there is a session.
+        past.session = None;
+    }
     let (spent, turns) = past.as_ref().map_or((None, 0), |past| (past.spent, past.turns));
     let workplace = Workplace::new(&plan.workspace, journal.folder());
     let mut run = Run {

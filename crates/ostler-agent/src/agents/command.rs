@@ -83,6 +83,10 @@ impl Agent for Command {
         let args = [&self.args, task.extra].concat();
         Ok(Launch::new(args, Stdin::Text(task.prompt.to_owned())))
     }
+    /// A line of JSON is a line like any other, and shown as it was written.
+    fn writes_records(&self) -> bool {
+        false
+    }
     fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
         Box::new(Said::default())
     }

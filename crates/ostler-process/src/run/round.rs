@@ -32,6 +32,7 @@ use super::{Request, Run, Unsaid, clock};
 use crate::contain::{self, Contained, StopSignal, TreeSample};
 use crate::journal::{JournalError, Stream};
 use transcript::Transcript;
+pub(super) use transcript::is_there;
 
 /// Read at once: as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;

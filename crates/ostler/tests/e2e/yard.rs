@@ -132,11 +132,13 @@ impl Yard {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// What `ostler runs why` says of the last run, with `Ns` for times, and without the line that has the run's id.
+    /// What `ostler runs why` says of the last run, with `Ns` for times, without the line that has the run's id, and
+    /// without the channels of which something may be seen or not, as the agent happens to write its files.
     pub(crate) fn why(&self) -> String {
         let output = self.ostler(&["runs", "why", "last"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let lines = text.lines().filter(|line| !line.starts_with("run "));
+        const CHANCE: [&str; 4] = ["run ", "seen     transcript", "seen     workspace", "seen     tree"];
+        let lines = text.lines().filter(|line| CHANCE.iter().all(|chance| !line.starts_with(chance)));
         lines.map(|line| line.split(' ').map(untimed).collect::<Vec<_>>().join(" ") + "\n").collect()
     }
 

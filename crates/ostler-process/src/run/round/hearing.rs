@@ -28,7 +28,13 @@ impl Round<'_, '_> {
     pub(super) async fn said(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
         self.run.desk.raw(Stream::Stdout, bytes)?;
         let mut records = Vec::new();
-        let mut keep = |frame: Frame<'_>| records.push(record(frame));
+        let read = if self.run.plan.agent.writes_records() { Record::read } else { Record::text };
+        let mut keep = |frame: Frame<'_>| {
+            records.push(match frame {
+                Frame::Line(line) => read(line),
+                Frame::TooLong(length) => Record::Garbled(format!("a line of {length} bytes")),
+            });
+        };
         if bytes.is_empty() {
             self.framer.finish(&mut keep);
             self.stdout = None;
@@ -168,12 +174,5 @@ impl Round<'_, '_> {
             self.say(&Order::End)?;
         }
         Ok(())
-    }
-}
-
-fn record(frame: Frame<'_>) -> Record {
-    match frame {
-        Frame::Line(line) => Record::read(line),
-        Frame::TooLong(length) => Record::Garbled(format!("a line of {length} bytes")),
     }
 }

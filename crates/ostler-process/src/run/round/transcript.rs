@@ -60,6 +60,15 @@ enum Known {
     All,
 }
 
+/// Whether the agent has a record of the session, as far as that can be told. A session that was only begun has none, and
+/// cannot be resumed.
+pub(in crate::run) fn is_there(plan: &Plan<'_>, session: &str) -> bool {
+    let Some((places, reading)) = places(plan, session) else { return true };
+    let mut followed = Followed { session: session.to_owned(), tail: Tail::new(places), reading };
+    followed.find(Known::All);
+    !matches!(followed.reading, Reading::Wanted(_))
+}
+
 impl Transcript {
     pub(super) fn new(plan: &Plan<'_>, session: Option<&str>) -> Self {
         let twins = plan.agent.twins();

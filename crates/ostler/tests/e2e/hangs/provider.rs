@@ -139,7 +139,7 @@ stopped  DETAIL
 
     #[test]
     fn claude() {
-        let hint = "start `claude` and sign in with /login, or set ANTHROPIC_API_KEY to a key that is valid";
+        let hint = "sign in with `claude auth login`, or check the key that it uses";
         is_told(Player::ClaudeStream, "authentication_failed (401)", hint, STOPPED);
     }
 
@@ -147,13 +147,13 @@ stopped  DETAIL
     fn codex() {
         let detail =
             "unexpected status 401 Unauthorized: no such key, url: http://127.0.0.1:PORT/v1/responses";
-        let hint = "sign in with `codex login`, or check the key of the provider in its config.toml";
+        let hint = "sign in with `codex login`, or check the key that it uses";
         is_told(Player::Codex, detail, hint, STOPPED);
     }
 
     #[test]
     fn opencode() {
-        let hint = "sign in with `opencode auth login`, or check the key of the provider in its settings";
+        let hint = "sign in with `opencode auth login`, or check the key that it uses";
         is_told(Player::OpenCode, "no such key", hint, OVER);
     }
 }
