@@ -63,6 +63,12 @@ impl Island {
     }
 }
 
+fn why(home: &TempDir) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
+    command.args(["runs", "why", "last"]).env("OSTLER_HOME", home.path());
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
 fn is(kind: &str) -> impl Fn(&Value) -> bool + '_ {
     move |line| line["kind"] == kind
 }
@@ -87,6 +93,9 @@ async fn h12_an_offline_run_is_parked_and_goes_on_in_the_same_session() {
     assert_eq!(last["session"], session);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     drop(listener);
+    let why = why(&island.folder);
+    assert!(why.contains("state    completed") && !why.contains("fired"), "{why}");
+    assert!(why.contains(": the provider can be reached again\n"), "{why}");
 }
 
 #[tokio::test]
@@ -98,6 +107,8 @@ async fn h12_a_run_that_stays_offline_is_over_after_the_longest_wait() {
     assert_eq!((&last["outcome"], &last["rule"]), (&"timed_out".into(), &"max_wait".into()), "{last}");
     assert_eq!((&last["resumes"], &last["survivors"]), (&0.into(), &0.into()));
     assert_eq!(child.wait().unwrap().code(), Some(13));
+    let why = why(&island.folder);
+    assert!(why.contains("state    timed_out\ndetail   it waited longer than 30.0 s\n"), "{why}");
 }
 
 /// The provider answers, so it is the agent's failure.

@@ -83,9 +83,11 @@ impl Ground {
         command
             .env("HOME", self.at("home"))
             .env("OSTLER_HOME", self.at("ostler"))
-            // Whether this machine has a network must not matter.
-            .env("OSTLER_CFG__NETWORK__PROBE", "off")
             .env("PATH", self.at("bin"));
+        if args.first() == Some(&"run") {
+            // Whether this machine has a network must not matter.
+            command.env("OSTLER_CFG__NETWORK__PROBE", "off");
+        }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
