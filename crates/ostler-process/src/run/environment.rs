@@ -11,8 +11,19 @@ use ostler_agent::agent::{Launch, PrivateFile, Setup};
 /// Variables with which an outer agent tells its children about itself. An agent that finds them behaves as its child.
 const OF_AN_OUTER_AGENT: [&str; 4] = ["CLAUDECODE", "CLAUDE_PID", "CLAUDE_EFFORT", "AI_AGENT"];
 
-/// The same, by how they begin.
-const OUTER_PREFIXES: [&str; 1] = ["CLAUDE_CODE_"];
+/// That there is an outer agent whose variables begin as a person's own settings do.
+const INSIDE: &str = "CLAUDECODE";
+
+/// How those begin.
+const OUTER_PREFIX: &str = "CLAUDE_CODE_";
+
+/// What begins so and is never an outer agent's word about itself: who pays, and which provider answers.
+const ALWAYS_A_PERSONS: [&str; 4] = [
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+];
 
 /// What a rehearsed agent inherits. Everything else is set or absent.
 const REHEARSED: [&str; 4] = ["PATH", "LANG", "TERM", "TZ"];
@@ -37,7 +48,10 @@ impl PrivateError {
 
 /// The environment of an agent that works for real: ours, without what an outer agent left there.
 pub fn inherited(ours: impl IntoIterator<Item = (OsString, OsString)>) -> Variables {
-    ours.into_iter().filter(|(name, _)| !is_of_an_outer_agent(name)).collect()
+    let mut env: Variables = ours.into_iter().collect();
+    let is_inside = env.iter().any(|(name, _)| name == INSIDE);
+    env.retain(|(name, _)| !is_of_an_outer_agent(name, is_inside));
+    env
 }
 
 /// The environment of an agent in a rehearsal: nothing of ours but what every program needs.
@@ -64,9 +78,10 @@ fn lay_over(env: &mut Variables, over: &[(String, String)]) {
     env.extend(over.iter().map(|(name, value)| (name.into(), value.into())));
 }
 
-fn is_of_an_outer_agent(name: &OsStr) -> bool {
+fn is_of_an_outer_agent(name: &OsStr, is_inside: bool) -> bool {
     let Some(name) = name.to_str() else { return false };
-    OF_AN_OUTER_AGENT.contains(&name) || OUTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    let is_its_own = is_inside && name.starts_with(OUTER_PREFIX) && !ALWAYS_A_PERSONS.contains(&name);
+    OF_AN_OUTER_AGENT.contains(&name) || is_its_own
 }
 
 /// Makes a folder, folders and files that only their owner can read.
@@ -104,6 +119,14 @@ mod tests {
             ("HOME", "/h"),
         ]);
         assert_eq!(inherited(ours), variables(&[("CLAUDE_CONFIG_DIR", "/c"), ("HOME", "/h")]));
+    }
+
+    #[test]
+    fn a_persons_own_settings_are_left_to_the_agent() {
+        let ours = variables(&[("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "9"), ("CLAUDE_CODE_OAUTH_TOKEN", "t")]);
+        assert_eq!(inherited(ours.clone()), ours);
+        let inside = [ours.clone(), variables(&[("CLAUDECODE", "1")])].concat();
+        assert_eq!(inherited(inside), ours[1..]);
     }
 
     #[test]
