@@ -282,6 +282,9 @@ impl Completion {
         if wait > ending.wall.patience || self.waits >= MOST_WAITS {
             return Decision::Outcome(over);
         }
+        if let Some(limit) = ending.forbidden {
+            return timed_out(limit);
+        }
         self.waits += 1;
         Decision::Park { until: Until::Quota { wait }, prompt: prompt(Cause::Environment, &[]) }
     }
@@ -327,13 +330,16 @@ impl Completion {
         if ending.session.is_none() || self.resumes >= self.policy.max_resumes {
             return Decision::Outcome(over);
         }
+        match (ending.forbidden, cause) {
+            // What may not be resumed is still what it was.
+            (Some(_), Cause::Environment) => return Decision::Outcome(over),
+            (Some(limit), Cause::Unfinished) => return timed_out(limit),
+            (None, _) => {}
+        }
         match cause {
             Cause::Unfinished if self.fruitless >= FRUITLESS_RESUMES => return Decision::Outcome(over),
             Cause::Unfinished => self.fruitless += 1,
             Cause::Environment => {}
-        }
-        if let Some(limit) = ending.forbidden {
-            return timed_out(limit);
         }
         self.resumes += 1;
         Decision::Resume { prompt: prompt(cause, &missing), missing, cause }

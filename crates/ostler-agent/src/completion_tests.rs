@@ -218,6 +218,18 @@ fn quota() {
 }
 
 #[test]
+fn a_budget_that_is_used_up_forbids_to_wait_and_hides_no_stall() {
+    let forbidden = Some(Limit::MaxTurns { turns: 1 });
+    let (turn, silence) = (failed(FailureClass::Quota, Some(4_600)), rule(Rule::Silence));
+    let patient = Policy { quota: OnQuota::Wait, ..policy() };
+    let broke = Ending { turn: Some(&turn), forbidden, ..ending() };
+    let decided = told(&Completion::new(patient).decide(&broke));
+    assert!(decided.starts_with("timed_out"), "{decided}");
+    let stalled = Ending { stop: Some(&silence), forbidden, ..ending() };
+    assert!(first(&stalled).starts_with("stalled"), "{}", first(&stalled));
+}
+
+#[test]
 fn waits_for_a_quota_are_counted() {
     let mut completion = Completion::new(Policy { quota: OnQuota::Wait, ..policy() });
     let turn = failed(FailureClass::Quota, Some(0));

@@ -77,6 +77,8 @@ pub struct Given {
     pub system_prompt: Option<String>,
     /// Arguments that were handed on as they are.
     pub agent_args: Vec<String>,
+    /// Names of the variables that were set for it; their values may be secrets.
+    pub env: Vec<String>,
     /// How often it may be resumed.
     pub max_resumes: Option<u32>,
     /// Whether it waits for a quota.

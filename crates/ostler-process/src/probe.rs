@@ -95,8 +95,8 @@ impl ProbeError {
     }
 }
 
-/// The version that an agent's program prints. Takes at most [`PROBE_LIMIT`]; whatever the program started is gone
-/// afterwards, also when the future is dropped.
+/// The version that an agent's program prints. Takes at most [`PROBE_LIMIT`]; its process group is gone afterwards, also
+/// when the future is dropped. What leaves the group is not followed: no agent does so to tell its version.
 pub async fn version(package: &Package, program: &Path) -> Result<String, ProbeError> {
     let Captured { status, stdout, stderr } = answer(program).await?;
     let said = || excerpt(if stderr.trim().is_empty() { &stdout } else { &stderr });

@@ -37,6 +37,7 @@ use crate::contain::{Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError, Past};
 use crate::workspace::Presence;
 pub use account::{limits_from, limits_json, sentence};
+pub use clock::said as local_time;
 use desk::Desk;
 pub use environment::{PrivateError, inherited, rehearsed, write_private};
 use offline::Waited;

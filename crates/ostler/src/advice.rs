@@ -32,10 +32,12 @@ pub(crate) fn advice(case: &Case<'_>) -> Vec<String> {
             resumed("   goes on in the same session"),
             flag(word("rule").unwrap_or_default()).map(|flag| format!("{flag}, if it was only slow")),
         ],
-        "timed_out" => vec![
-            flag(word("rule").unwrap_or_default()).map(|flag| format!("{flag}, for more room")),
-            resumed("   goes on in the same session"),
-        ],
+        "timed_out" => {
+            let flag = flag(word("rule").unwrap_or_default());
+            let more = flag
+                .and_then(|flag| resumed(&format!(" {flag}   goes on in the same session, with more room")));
+            vec![more.or(flag.map(|flag| format!("{flag}, for more room")))]
+        }
         "not_installed" => vec![Some(format!("ostler agents install {}", case.agent))],
         "never_started" => vec![Some("ostler doctor   what is missing here".to_owned())],
         "blocked" => vec![
@@ -79,11 +81,11 @@ fn failed(case: &Case<'_>, class: &str) -> Vec<Option<String>> {
 /// The flag that moves a limit.
 fn flag(rule: &str) -> Option<&'static str> {
     Some(match rule {
-        "start" => "--start 5m",
-        "silence" => "--silence 15m",
-        "open_call" => "--open-call 1h",
-        "ceiling" => "--ceiling 3h",
-        "max_wait" => "--max-wait 1d",
+        "start" => "--start TIME",
+        "silence" => "--silence TIME",
+        "open_call" => "--open-call TIME",
+        "ceiling" => "--ceiling TIME",
+        "max_wait" => "--max-wait TIME",
         "max_cost" => "--max-cost USD",
         "max_tokens" => "--max-tokens N",
         "max_turns" => "--max-turns N",
@@ -123,7 +125,7 @@ mod tests {
                 json!({"outcome": "stalled", "rule": "silence"}),
                 "ostler runs why 01a1   what was last heard, and the rule that fired",
             ),
-            (json!({"outcome": "timed_out", "rule": "ceiling"}), "--ceiling 3h, for more room"),
+            (json!({"outcome": "timed_out", "rule": "ceiling"}), "--ceiling TIME, for more room"),
             (json!({"outcome": "not_installed"}), "ostler agents install codex"),
             (json!({"outcome": "never_started"}), "ostler doctor   what is missing here"),
             (json!({"outcome": "blocked"}), "--allow RULE for what it asks, or --permissions all"),
@@ -150,7 +152,7 @@ mod tests {
             [
                 "ostler runs why 01a1   what was last heard, and the rule that fired",
                 "ostler run --resume 01a1   goes on in the same session",
-                "--open-call 1h, if it was only slow",
+                "--open-call TIME, if it was only slow",
             ]
         );
     }

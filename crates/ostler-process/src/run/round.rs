@@ -376,9 +376,9 @@ impl<'r, 'a> Round<'r, 'a> {
         if let Some(exit) = exit {
             let tail = String::from_utf8_lossy(&self.tail).into_owned();
             for event in self.decoder.exited(exit, &tail) {
-                // That it broke because it was stopped is not its failure.
-                let is_failure = matches!(event, AgentEvent::TurnEnded(TurnOutcome::Failed(_)));
-                if !(is_failure && self.is_our_doing()) {
+                // How it ended because it was stopped is neither its failure nor its success.
+                let is_end = matches!(event, AgentEvent::TurnEnded(_));
+                if !(is_end && self.is_our_doing()) {
                     self.heard(event).await?;
                 }
             }

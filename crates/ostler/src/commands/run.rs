@@ -14,6 +14,7 @@ mod telling;
 mod terms;
 
 use std::convert::Infallible;
+use std::path::Path;
 use std::process::ExitCode;
 
 use ostler_agent::outcome::CancelledBy;
@@ -31,13 +32,14 @@ use prepare::{Prepared, locate, prepare, prompt, usable};
 use telling::Telling;
 use terms::Terms;
 
+use crate::config::Settings;
 use crate::display;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupted, Signals};
 use crate::surroundings::Surroundings;
 
-/// Requests to stop that may wait: the first asks, the second kills, further ones say nothing new.
-const STOPS: usize = 2;
+/// Requests that may wait until the run takes them. Whoever asks more waits too; none is lost.
+const REQUESTS: usize = 2;
 
 /// Runs it. The exit code is the outcome's.
 pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
@@ -58,47 +60,63 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     };
     let found = match located {
         Ok(found) => found,
-        Err(failure) => return absent::told(failure, &choice, &terms, voice, here),
+        Err(failure) => {
+            if let Some(folder) = absent::keep(&failure, &choice, &terms, voice, here)? {
+                tell_somebody(&settings, &folder, &mut signals).await;
+            }
+            return Err(failure);
+        }
     };
     let prepared = prepare(&args, &choice, &found, &terms, play, here).await?;
-    let outcome = prepared.journal.folder().join("outcome.json");
-    let report = Box::pin(supervised(prepared, voice, signals, here)).await?;
-    if let Some(words) = &settings.config.notify.command
-        && let Err(error) = notify(words, &outcome).await
-    {
-        display::tell(&format!("warning: {}", display::with_causes(&error)));
-    }
+    let folder = prepared.journal.folder().to_owned();
+    let report = Box::pin(supervised(prepared, voice, &mut signals, here)).await?;
+    tell_somebody(&settings, &folder, &mut signals).await;
     Ok(ExitCode::from(report.outcome.exit_code()))
+}
+
+/// Starts the program that wants to know how runs end. Whoever does not want to wait for it presses Ctrl-C.
+async fn tell_somebody(settings: &Settings, folder: &Path, signals: &mut Signals) {
+    let Some(words) = &settings.config.notify.command else { return };
+    let outcome = folder.join("outcome.json");
+    tokio::select! {
+        biased;
+        _ = signals.next() => display::tell("warning: the notify command was not waited for"),
+        told = notify(words, &outcome) => if let Err(error) = told {
+            display::tell(&format!("warning: {}", display::with_causes(&error)));
+        },
+    }
 }
 
 /// The run itself, told as it goes and when it has ended.
 async fn supervised(
     prepared: Prepared<'_>,
     voice: Voice,
-    mut signals: Signals,
+    signals: &mut Signals,
     here: &Surroundings,
 ) -> Result<Report, Failure> {
     let door = door(&prepared, here);
-    let (ask, requests) = mpsc::channel(STOPS);
+    let (ask, requests) = mpsc::channel(REQUESTS);
     let Prepared { plan, facts, beginning, journal, rehearsed } = prepared;
     let mut telling = Telling::begin(voice, &facts, plan.policy.limits, journal.folder())?;
     let mut observe = |event: &RunEvent, line: &str| telling.tell(event, line);
     let ended = tokio::select! {
         ended = run::run(&plan, &facts, beginning, journal, requests, &mut observe) => ended,
-        never = forward(&mut signals, ask.clone()) => match never {},
+        never = forward(signals, ask.clone()) => match never {},
         never = attend(door, ask) => match never {},
     };
     if let Some(rehearsed) = rehearsed {
         rehearsed.end().await;
     }
     let report = ended.as_ref().ok();
-    let told = telling.end(report, &facts, &mut signals, here).await;
+    let told = telling.end(report, &facts, signals, here).await;
     // What went wrong with the run comes before what went wrong with telling it.
     let report = ended?;
     match told {
-        // Whoever reads has seen enough; whoever started it still wants the exit code.
-        Err(failure) if failure.is_closed_pipe() => {}
-        told => told?,
+        // Whoever reads may have seen enough, or has no room for it; whoever started it still wants the exit code.
+        Err(failure) if !failure.is_closed_pipe() => {
+            display::tell(&format!("warning: {}", display::with_causes(&failure)));
+        }
+        Ok(()) | Err(_) => {}
     }
     Ok(report)
 }
@@ -130,8 +148,8 @@ async fn attend(door: Option<Door>, ask: mpsc::Sender<Request>) -> Infallible {
 async fn forward(signals: &mut Signals, ask: mpsc::Sender<Request>) -> Infallible {
     loop {
         let by = signals.next().await;
-        // If it is full, the one that kills is on its way.
-        let _ = ask.try_send(Request::Stop(by_whom(by)));
+        // Once the run is over nobody takes it, and this is dropped.
+        let _ = ask.send(Request::Stop(by_whom(by))).await;
     }
 }
 

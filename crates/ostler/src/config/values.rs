@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Switch {
 
 /// A number of anything is no time: whether seconds or minutes are meant is not said.
 fn span(text: &str) -> Option<Span> {
-    humantime::parse_duration(text).ok().map(Span)
+    humantime::parse_duration(text).ok().filter(|time| !time.is_zero()).map(Span)
 }
 
 /// Reads a value from its text, whatever TOML calls it.

@@ -113,6 +113,18 @@ fn a_silent_program_is_stopped_with_all_it_started() {
     assert!(why.stdout.contains("fired    rule `silence`"), "{}", why.stdout);
 }
 
+/// Most programs end well when they are asked to end: that is not the end of their task.
+#[test]
+fn a_program_that_ends_well_because_it_was_stopped_has_not_completed() {
+    let ground = ground();
+    let agent = script(&ground, "echo begun; trap 'exit 0' INT TERM; while :; do sleep 0.05; done");
+    for (flag, word, code) in [("--ceiling", "timed_out", 13), ("--silence", "stalled", 12)] {
+        let ended = ground.run(&["run", "-a", &agent, "--permissions", "all", "--json", flag, "1s", "x"]);
+        let last = outcome(&ended.stdout);
+        assert_eq!((ended.code, last["outcome"].as_str()), (Some(code), Some(word)), "{last}");
+    }
+}
+
 #[test]
 fn the_ceiling_stops_a_program_that_never_ends() {
     let ground = ground();

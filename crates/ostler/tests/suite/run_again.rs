@@ -114,6 +114,19 @@ fn what_cannot_be_gone_on_with_is_refused() {
 }
 
 #[test]
+fn a_variable_is_set_again_or_the_run_does_not_go_on() {
+    let ground = ground();
+    let agent = script(&ground, "echo \"kept: $KEPT\"; exit 3");
+    assert_eq!(run(&ground, &agent, &["--env", "KEPT=secret-value", "x"]).code, Some(10));
+    assert!(!ground.run(&["runs", "show", "last", "--json"]).stdout.contains("secret-value"));
+    let refused = ground.run(&["run", "--resume", "last"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("--env KEPT=VALUE"), "{}", refused.stderr);
+    let again = ground.run(&["run", "--resume", "last", "--env", "KEPT=again", "--json"]);
+    assert!(again.stdout.contains("kept: again"), "{}", again.stdout);
+}
+
+#[test]
 fn somebody_is_told_how_it_ended_and_cannot_change_it() {
     let ground = ground();
     let told = ground.at("told.json");
@@ -125,6 +138,8 @@ fn somebody_is_told_how_it_ended_and_cannot_change_it() {
     assert!(ended.stderr.contains("the notify command ended with exit status: 3"), "{}", ended.stderr);
     let told: Value = serde_json::from_slice(&fs::read(told).unwrap()).unwrap();
     assert_eq!((&told["outcome"], &told["exit_code"]), (&"agent_failed".into(), &10.into()));
+    let absent = ground.run(&["run", "-a", "codex", "x"]);
+    assert_eq!(absent.code, Some(14));
     for (words, want) in [("/no/such/program", "does not start"), ("'", "quote that is never closed")] {
         ground.put("ostler/config.toml", &format!("[notify]\ncommand = {words:?}\n"));
         let ended = run(&ground, &agent, &["x"]);

@@ -2,7 +2,6 @@
 //! finds it.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use ostler_agent::outcome::RunOutcome;
 use ostler_agent::run_event::{RunEvent, RunEventKind};
@@ -17,22 +16,23 @@ use crate::display;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
 
-/// Writes it down, and tells programs. People are told by the failure, which is answered.
-pub(super) fn told(
-    failure: Failure,
+/// Writes it down, and tells programs. People are told by the failure. Answers where it is kept.
+pub(super) fn keep(
+    failure: &Failure,
     choice: &Choice,
     terms: &Terms,
     voice: Voice,
     here: &Surroundings,
-) -> Result<ExitCode, Failure> {
-    let Some(outcome) = outcome(&failure) else { return Err(failure) };
+) -> Result<Option<PathBuf>, Failure> {
+    let Some(outcome) = outcome(failure) else { return Ok(None) };
     // One that is gone on with keeps the outcome it had.
     if choice.earlier.is_some() {
-        return Err(failure);
+        return Ok(None);
     }
     let facts = facts(choice, &Found { program: PathBuf::new(), version: None }, terms);
     here.home.create()?;
     let journal = Journal::create(&here.home.runs(), &facts)?;
+    let folder = journal.folder().to_owned();
     let mut last = String::new();
     unstarted(&facts, journal, outcome, &mut |event: &RunEvent, line: &str| {
         if let RunEventKind::Outcome(_) = event.kind {
@@ -43,7 +43,7 @@ pub(super) fn told(
         Voice::Json => display::bytes(last.as_bytes())?,
         Voice::Words | Voice::Quiet => {}
     }
-    Err(failure)
+    Ok(Some(folder))
 }
 
 fn outcome(failure: &Failure) -> Option<RunOutcome> {

@@ -62,23 +62,23 @@ pub(crate) struct Args {
     pub(super) allow: Vec<String>,
 
     /// Stop if nothing is heard of it after its start [default: 2m].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) start: Option<Duration>,
 
     /// Stop if nothing is heard while no tool runs [default: 6m].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) silence: Option<Duration>,
 
     /// Stop if nothing is heard while a tool runs [default: 30m].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) open_call: Option<Duration>,
 
     /// Stop when the same call came so often with the same result [default: 20].
-    #[arg(long = "loop", value_name = "N")]
+    #[arg(long = "loop", value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     pub(super) repeats: Option<u32>,
 
     /// Stop after this time, whatever happens [default: 1h].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) ceiling: Option<Duration>,
 
     /// When the usage limit is reached, wait until it is reset.
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     pub(super) wait_for_quota: bool,
 
     /// Wait no longer than this for a quota or a network [default: 12h].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) max_wait: Option<Duration>,
 
     /// How often a session that ended early is resumed [default: 3].
@@ -94,15 +94,15 @@ pub(crate) struct Args {
     pub(super) max_resumes: Option<u32>,
 
     /// Stop when so much is spent, as soon as the agent tells.
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = money)]
     pub(super) max_cost: Option<f64>,
 
     /// Stop when so many tokens are used, as soon as the agent tells.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) max_tokens: Option<u64>,
 
     /// Stop after so many turns.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) max_turns: Option<u32>,
 
     /// Add what is in this file to the agent's own system prompt.
@@ -193,6 +193,21 @@ impl Args {
             (false, true) => Voice::Quiet,
             (false, false) => Voice::Words,
         }
+    }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("it must be more than nothing".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(format!("{error}; write it as in 90s, 6m, 1h 30m")),
+    }
+}
+
+fn money(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(usd) if f64::is_finite(usd) && usd > 0.0 => Ok(usd),
+        Ok(_) | Err(_) => Err("write a number of US dollars, as in 2.50".to_owned()),
     }
 }
 

@@ -64,6 +64,8 @@ pub(crate) enum RunUsage {
     NotRehearsed,
     #[error("no agent can be run")]
     NoAgent,
+    #[error("the run was given the variable `{name}`, whose value is not kept: it may be a secret")]
+    Variable { name: String },
     #[error("run {run} is completed: nothing is left to do")]
     Done { run: String },
     #[error("run {run} has used up what it may use")]
@@ -89,6 +91,7 @@ impl RunUsage {
                 "leave out --rehearse, or start `ostler rehearse` and point it there".to_owned()
             }
             Self::NoAgent => "`ostler agents install codex`".to_owned(),
+            Self::Variable { name } => format!("set it again: --env {name}=VALUE"),
             Self::Done { run } => {
                 format!("to go on in its session, say with what: `ostler run --resume {run} \"and now …\"`")
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use ostler_agent::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome};
 use ostler_agent::run_event::{RunEvent, RunEventKind};
+use ostler_process::run::local_time;
 use serde_json::Value;
 
 use crate::words::{self, Fold, cut, folded, one_line, plain, time};
@@ -100,8 +101,9 @@ impl Show {
                 Some(format!("{FAINT}  (a broken record) {}{FAINT:#}\n", cut(&one_line(text), NOISE)))
             }
             RunEventKind::Warn { text } => Some(format!("{NOTE}warning:{NOTE:#} {}\n", plain(text))),
-            RunEventKind::Parked { reason, .. } => {
-                Some(format!("{NOTE}waiting:{NOTE:#} {}\n", plain(reason)))
+            RunEventKind::Parked { reason, until } => {
+                let until = until.map(|until| format!(" until {}", local_time(until))).unwrap_or_default();
+                Some(format!("{NOTE}waiting{until}:{NOTE:#} {}\n", plain(reason)))
             }
             RunEventKind::Stopping { rung, reason } => {
                 let told = climbed(rung)?;

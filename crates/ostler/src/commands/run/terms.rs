@@ -23,6 +23,8 @@ pub(super) struct Terms {
     pub(super) agent_args: Vec<String>,
     /// What is probed instead of the agent's provider.
     pub(super) probe: Option<ProbeAt>,
+    /// Names of the variables that are set for it.
+    pub(super) env: Vec<String>,
     pub(super) policy: Policy,
     pub(super) budget: Budget,
 }
@@ -37,6 +39,10 @@ impl Terms {
             Some(given) => (&RunSection::default(), given),
             None => (set, Given::default()),
         };
+        let env: Vec<String> = args.env.iter().map(|(name, _)| name.clone()).collect();
+        if let Some(missing) = given.env.iter().find(|name| !env.contains(name)) {
+            return Err(RunUsage::Variable { name: missing.clone() });
+        }
         let system_prompt = match &args.system_prompt_file {
             Some(file) => Some(
                 fs::read_to_string(file)
@@ -52,6 +58,7 @@ impl Terms {
             allow: if args.allow.is_empty() { given.allow } else { args.allow.clone() },
             system_prompt,
             probe,
+            env,
             agent_args: if args.agent_arg.is_empty() { given.agent_args } else { args.agent_arg.clone() },
             policy: Policy {
                 max_resumes: args.max_resumes.or(given.max_resumes).or(max_resumes).unwrap_or(MAX_RESUMES),
@@ -76,6 +83,7 @@ impl Terms {
             allow: self.allow.clone(),
             system_prompt: self.system_prompt.clone(),
             agent_args: self.agent_args.clone(),
+            env: self.env.clone(),
             max_resumes: Some(self.policy.max_resumes),
             wait_for_quota: self.policy.quota == OnQuota::Wait,
             max_cost: self.budget.max_cost,
