@@ -5,10 +5,13 @@
 //! nor when the run returns, however it returns.
 
 mod account;
+mod attempt;
 mod clock;
+mod company;
 mod desk;
 mod environment;
 mod offline;
+mod requests;
 mod round;
 mod wording;
 mod workplace;
@@ -23,32 +26,32 @@ use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Source, 
 use ostler_agent::budget::{Budget, Ledger, Unmeasured};
 use ostler_agent::command_line;
 use ostler_agent::completion::{
-    CUT_OFF, Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Until, Wall,
+    Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Until, Wall,
 };
 use ostler_agent::endpoint::Endpoint;
 use ostler_agent::event::Usage;
-use ostler_agent::outcome::{CancelledBy, Limit, RunOutcome};
+use ostler_agent::outcome::{Limit, RunOutcome};
 use ostler_agent::run_event::{ResumedBy, RunEvent, RunEventKind};
 use ostler_agent::waiting::Reach;
 use ostler_agent::watchdog::{Input, Watchdog};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::contain::{Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError, Past};
-use crate::workspace::Presence;
 pub use account::{limits_from, limits_json, sentence};
+use attempt::Attempt;
 pub use clock::said as local_time;
+use company::Company;
 use desk::Desk;
 pub use environment::{PrivateError, inherited, rehearsed, write_private};
 use offline::Waited;
+use requests::Requests;
+pub use requests::{Request, Unsaid};
 use round::{Round, Rounded};
 use workplace::Workplace;
 
 /// Added at most to the time at which a quota is there again: many come back at that second.
 const MOST_JITTER: u64 = 20;
-
-/// Between two looks for other runs in the same folder.
-const LOOK_AROUND: Duration = Duration::from_secs(1);
 
 /// What is to be done, with what, and how far it may go.
 pub struct Plan<'a> {
@@ -100,31 +103,6 @@ pub enum Beginning {
         /// How long ago it began.
         age: Duration,
     },
-}
-
-/// What is asked of a run while it lasts.
-#[derive(Debug)]
-pub enum Request {
-    /// To stop. The first asks the agent, the second kills.
-    Stop(CancelledBy),
-    /// To tell the agent something.
-    Say {
-        /// What.
-        text: String,
-        /// Whether it could be told.
-        told: oneshot::Sender<Result<(), Unsaid>>,
-    },
-}
-
-/// Why an agent cannot be told something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unsaid {
-    /// It takes one prompt a process.
-    #[error("the agent does not listen while it works")]
-    Deaf,
-    /// It is ending, or has not read what it was told before.
-    #[error("the agent does not listen any more")]
-    Ending,
 }
 
 /// How a run ended, and what is known of it.
@@ -205,36 +183,6 @@ impl Plan<'_> {
     }
 }
 
-/// One process of the run, before it is started.
-struct Attempt {
-    number: u32,
-    prompt: String,
-    resumed: Option<String>,
-}
-
-impl Attempt {
-    fn first(prompt: &str) -> Self {
-        Self { number: 1, prompt: prompt.to_owned(), resumed: None }
-    }
-
-    /// The next one of a run that is gone on with, and why it is as it is.
-    fn after(past: &Past, original: &str, prompt: Option<&str>) -> (Self, String) {
-        let number = past.attempts.saturating_add(1);
-        match (&past.session, prompt) {
-            (Some(session), prompt) => {
-                let prompt = prompt.unwrap_or(CUT_OFF).to_owned();
-                (Self { number, prompt, resumed: Some(session.clone()) }, "somebody asked for it".to_owned())
-            }
-            (None, prompt) => {
-                let prompt = prompt.map(|prompt| format!("{original}\n\n{prompt}"));
-                let prompt = prompt.unwrap_or_else(|| original.to_owned());
-                let reason = "somebody asked for it; it begins anew, since the agent has no session of it";
-                (Self { number, prompt, resumed: None }, reason.to_owned())
-            }
-        }
-    }
-}
-
 /// Runs a task to its outcome. Dropping the future ends the agent, but leaves the run without an outcome.
 pub async fn run(
     plan: &Plan<'_>,
@@ -263,7 +211,7 @@ pub async fn run(
         dog: Watchdog::new(plan.policy.limits),
         ledger: Ledger::going_on(plan.budget, spent, turns),
         completion: Completion::new(plan.policy),
-        requests: Requests { asked: requests, stop: None },
+        requests: Requests::new(requests),
         session: past.as_ref().and_then(|past| past.session.clone()),
         resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
         jitter: jitter(&facts.run),
@@ -320,38 +268,6 @@ pub fn unstarted(
     Ok(report)
 }
 
-/// What is asked, and whether somebody wants the run to stop.
-struct Requests {
-    asked: mpsc::Receiver<Request>,
-    stop: Option<CancelledBy>,
-}
-
-impl Requests {
-    /// Waits for the next one. Never ends if nobody can ask any more. Cancel safe.
-    async fn next(&mut self) -> Request {
-        match self.asked.recv().await {
-            Some(request) => {
-                if let Request::Stop(by) = &request {
-                    self.stop = Some(*by);
-                }
-                request
-            }
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Waits for somebody to ask to stop. There is no agent that could be told anything. Cancel safe.
-    async fn stop(&mut self) {
-        loop {
-            match self.next().await {
-                Request::Stop(_) => return,
-                // Whoever asked may be gone.
-                Request::Say { told, .. } => drop(told.send(Err(Unsaid::Ending))),
-            }
-        }
-    }
-}
-
 /// What lasts from the first process of a run to the last.
 struct Run<'a> {
     plan: &'a Plan<'a>,
@@ -368,20 +284,6 @@ struct Run<'a> {
     jitter: Duration,
     survivors: u32,
     company: Company,
-}
-
-/// Other runs in the same folder.
-struct Company {
-    presence: Presence,
-    /// When it was last looked for; never again once it was found.
-    looked: Option<Duration>,
-    is_told: bool,
-}
-
-impl Company {
-    fn new(workspace: &std::path::Path) -> Self {
-        Self { presence: Presence::announce(workspace), looked: None, is_told: false }
-    }
 }
 
 impl<'a> Run<'a> {
@@ -531,24 +433,6 @@ impl<'a> Run<'a> {
             }
             (None, _, _) => return Ok(()),
         };
-        self.desk.tell(RunEventKind::Warn { text: text.to_owned() })
-    }
-
-    /// Two runs in one folder are allowed, but they should be known: what changes there is of either. Looks at most every
-    /// second, so that it can be called whenever something happens.
-    fn tell_company(&mut self) -> Result<(), JournalError> {
-        let (now, company) = (self.desk.now(), &mut self.company);
-        let is_early = company.looked.is_some_and(|looked| now.saturating_sub(looked) < LOOK_AROUND);
-        if company.is_told || is_early {
-            return Ok(());
-        }
-        company.looked = Some(now);
-        company.is_told = company.presence.is_shared();
-        if !company.is_told {
-            return Ok(());
-        }
-        let text = "another run works in this folder: what changes there may be of either, \
-                    and is a sign of life of neither";
         self.desk.tell(RunEventKind::Warn { text: text.to_owned() })
     }
 

@@ -24,6 +24,9 @@ const MOST_CALLERS: usize = 8;
 /// How long a caller may say nothing, or not read its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Before the next call is taken when one could not be: descriptors that ran out do not come back at once.
+const BREATH: Duration = Duration::from_secs(1);
+
 /// Sockets of others that are looked at when one is made.
 const MOST_LEFTOVERS: usize = 256;
 
@@ -78,7 +81,7 @@ impl Door {
                     }
                     Err(error) => {
                         tracing::warn!(target: "ostler::control", %error, "could not take a call");
-                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        tokio::time::sleep(BREATH).await;
                     }
                 },
             }

@@ -102,10 +102,9 @@ fn goes_on_after_every_kill(player: Player) {
         }
     }
     let done = std::fs::read_to_string(yard.workspace().join("done.txt")).unwrap();
-    assert!(
-        done.lines().count() >= 2,
-        "at most the piece that was killed in the middle may be missing: {done}"
-    );
+    // Each kill may hit one piece in its middle, which then counts as made.
+    let least = 5 - usize::try_from(KILLS).unwrap();
+    assert!(done.lines().count() >= least, "more is missing than was killed in its middle: {done}");
     yard.is_empty();
 }
 

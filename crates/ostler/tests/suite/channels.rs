@@ -128,7 +128,7 @@ fn a_silent_tool_that_writes_files_is_left_alone() {
     );
     let mut command = ground.command(&["run", "-a", "claude-headless", "--json", "--open-call", "4s", "go"]);
     let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    // Somebody writes once a second, for as long as the tool is open.
+    // Somebody writes twice a second, for as long as the tool is open.
     let (project, stop) =
         (ground.at("project"), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
     let stopped = stop.clone();

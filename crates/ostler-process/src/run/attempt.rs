@@ -1,0 +1,35 @@
+//! One process of a run: which one it is, what it is told, and whose session it goes on with.
+
+use ostler_agent::completion::CUT_OFF;
+
+use crate::journal::Past;
+
+/// One process of the run, before it is started.
+pub(super) struct Attempt {
+    pub(super) number: u32,
+    pub(super) prompt: String,
+    pub(super) resumed: Option<String>,
+}
+
+impl Attempt {
+    pub(super) fn first(prompt: &str) -> Self {
+        Self { number: 1, prompt: prompt.to_owned(), resumed: None }
+    }
+
+    /// The next one of a run that is gone on with, and why it is as it is.
+    pub(super) fn after(past: &Past, original: &str, prompt: Option<&str>) -> (Self, String) {
+        let number = past.attempts.saturating_add(1);
+        match (&past.session, prompt) {
+            (Some(session), prompt) => {
+                let prompt = prompt.unwrap_or(CUT_OFF).to_owned();
+                (Self { number, prompt, resumed: Some(session.clone()) }, "somebody asked for it".to_owned())
+            }
+            (None, prompt) => {
+                let prompt = prompt.map(|prompt| format!("{original}\n\n{prompt}"));
+                let prompt = prompt.unwrap_or_else(|| original.to_owned());
+                let reason = "somebody asked for it; it begins anew, since the agent has no session of it";
+                (Self { number, prompt, resumed: None }, reason.to_owned())
+            }
+        }
+    }
+}

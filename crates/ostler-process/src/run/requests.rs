@@ -1,0 +1,65 @@
+//! What is asked of a run while it lasts: to stop, or to tell its agent something.
+
+use ostler_agent::outcome::CancelledBy;
+use tokio::sync::{mpsc, oneshot};
+
+/// What is asked of a run while it lasts.
+#[derive(Debug)]
+pub enum Request {
+    /// To stop. The first asks the agent, the second kills.
+    Stop(CancelledBy),
+    /// To tell the agent something.
+    Say {
+        /// What.
+        text: String,
+        /// Whether it could be told.
+        told: oneshot::Sender<Result<(), Unsaid>>,
+    },
+}
+
+/// Why an agent cannot be told something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unsaid {
+    /// It takes one prompt a process.
+    #[error("the agent does not listen while it works")]
+    Deaf,
+    /// It is ending, or has not read what it was told before.
+    #[error("the agent does not listen any more")]
+    Ending,
+}
+
+/// What is asked, and whether somebody wants the run to stop.
+pub(super) struct Requests {
+    asked: mpsc::Receiver<Request>,
+    pub(super) stop: Option<CancelledBy>,
+}
+
+impl Requests {
+    pub(super) fn new(asked: mpsc::Receiver<Request>) -> Self {
+        Self { asked, stop: None }
+    }
+
+    /// Waits for the next one. Never ends if nobody can ask any more. Cancel safe.
+    pub(super) async fn next(&mut self) -> Request {
+        match self.asked.recv().await {
+            Some(request) => {
+                if let Request::Stop(by) = &request {
+                    self.stop = Some(*by);
+                }
+                request
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for somebody to ask to stop. There is no agent that could be told anything. Cancel safe.
+    pub(super) async fn stop(&mut self) {
+        loop {
+            match self.next().await {
+                Request::Stop(_) => return,
+                // Whoever asked may be gone.
+                Request::Say { told, .. } => drop(told.send(Err(Unsaid::Ending))),
+            }
+        }
+    }
+}
