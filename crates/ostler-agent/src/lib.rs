@@ -10,11 +10,13 @@
 //! - [`completion`]: whether a run is done, goes on or has failed, once a process of its agent ended.
 //! - [`policy`]: what is answered when an agent asks; [`advice`]: what a person can do about an outcome.
 //! - [`budget`]: what a run may spend.
+//! - [`artifact`]: documents that an agent hands over, checked by rules that are data; [`standing`]: which of them are in.
 //! - [`document`]: files that people write, read with errors that help.
 
 pub mod advice;
 pub mod agent;
 pub mod agents;
+pub mod artifact;
 pub mod budget;
 pub mod command_line;
 pub mod completion;
@@ -29,6 +31,7 @@ pub mod policy;
 pub mod record;
 pub mod run_event;
 pub mod source;
+pub mod standing;
 pub mod stopping;
 pub mod waiting;
 pub mod watchdog;
