@@ -1,0 +1,16 @@
+//! The bridge through its public interface: a real door on loopback, and clients that behave and misbehave.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise; clippy knows only `#[test]` functions"
+)]
+
+mod asking;
+mod crowd;
+mod door;
+mod ground;
+mod protocol;
+mod resuming;
+mod tools;
