@@ -70,6 +70,7 @@ fn admitted(keeper: &Doorkeeper, folder: &Path, number: usize, tasks: &mut JoinS
         required: Vec::new(),
         prompt: String::new(),
         head: None,
+        upstreams: Vec::new(),
     };
     let (route, mut events) = keeper.admit(terms).unwrap();
     tasks.spawn(async move { while events.recv().await.is_some() {} });

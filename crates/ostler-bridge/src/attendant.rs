@@ -12,9 +12,9 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 
-use crate::event::{BridgeEvent, Ended};
+use crate::event::BridgeEvent;
 use crate::route::{Caller, Room, Scope};
-use crate::tools::{Call, Said, Tool, call};
+use crate::tools::{Call, Said, call};
 
 /// The revisions that are served: those with plain HTTP, tool results and no batches.
 const VERSIONS: &[ProtocolVersion] =
@@ -67,9 +67,7 @@ impl ServerHandler for Attendant {
         if caller(&context) == Caller::Agent {
             self.0.tools_listed().await;
         }
-        let terms = &self.0.terms;
-        let tools = Tool::granted(&terms.capabilities).map(|tool| tool.listing(&terms.kinds)).collect();
-        Ok(ListToolsResult::with_all_items(tools))
+        Ok(ListToolsResult::with_all_items(self.0.terms.listings()))
     }
 
     async fn call_tool(
@@ -83,10 +81,20 @@ impl ServerHandler for Attendant {
         // Not the token of `rmcp`: what it cancels it does not answer, and the stream would stay open.
         let cancelled = context.ct.child_token();
         let _cancellable = room.cancellable(scope(&context), &cancelled);
-        let under_way = Call { room, name: &tool, arguments: request.arguments, cancelled: &cancelled };
-        let (said, ended) = alive(call(under_way), &context).await;
+        let mut upstreams = room.terms.granted_upstreams();
+        let passed_on = upstreams.find_map(|upstream| Some((upstream, upstream.own_name(&tool)?)));
+        let (mut answer, ended) = match passed_on {
+            Some((upstream, own)) => alive(upstream.call(own, request.arguments, &cancelled), &context).await,
+            None => {
+                let arguments = request.arguments;
+                let under_way = Call { room, name: &tool, arguments, cancelled: &cancelled };
+                let (said, ended) = alive(call(under_way), &context).await;
+                (result(said), ended)
+            }
+        };
+        answer.content.extend(room.notice().map(ContentBlock::text));
         room.telling.tell(BridgeEvent::Answered { tool, ended }).await;
-        Ok(result(said, room.notice()).into())
+        Ok(answer.into())
     }
 
     async fn on_custom_request(
@@ -104,10 +112,7 @@ impl ServerHandler for Attendant {
 }
 
 /// Waits for a call, and says from time to time that it goes on, to clients that want to know.
-async fn alive(
-    call: impl Future<Output = (Said, Ended)>,
-    context: &RequestContext<RoleServer>,
-) -> (Said, Ended) {
+async fn alive<T>(call: impl Future<Output = T>, context: &RequestContext<RoleServer>) -> T {
     tokio::pin!(call);
     let mut times = 0.0;
     loop {
@@ -126,14 +131,10 @@ async fn alive(
     }
 }
 
-fn result(said: Said, notice: Option<String>) -> CallToolResult {
-    let content = |text: String| {
-        let notice = notice.map(ContentBlock::text);
-        std::iter::once(ContentBlock::text(text)).chain(notice).collect()
-    };
+fn result(said: Said) -> CallToolResult {
     match said {
-        Said::Done(text) => CallToolResult::success(content(text)),
-        Said::Failed(text) => CallToolResult::error(content(text)),
+        Said::Done(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+        Said::Failed(text) => CallToolResult::error(vec![ContentBlock::text(text)]),
     }
 }
 

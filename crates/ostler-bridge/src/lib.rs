@@ -4,6 +4,7 @@
 //! - [`tools`]: what it may call; [`capability`]: what a run grants.
 //! - [`receipts`]: what was recorded for a run, chained, so that an edit shows; [`store`]: the artifacts themselves.
 //! - [`event`]: what the run is told; [`preflight`]: our own client, before the agent starts.
+//! - [`upstream`]: MCP servers of others, passed on to the agent.
 //! - [`secret`]: tokens and keys.
 //!
 //! What does not live here: the rules of artifacts and what is missing, which `ostler-agent` decides.
@@ -18,3 +19,4 @@ pub mod route;
 pub mod secret;
 pub mod store;
 pub mod tools;
+pub mod upstream;

@@ -9,7 +9,6 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
 use crate::route::Route;
-use crate::tools::Tool;
 
 /// Everything is on loopback and in this process: what takes longer is stuck.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -64,7 +63,7 @@ impl Route {
         let url = || self.url().to_owned();
         let trying = tokio::time::timeout(WITHIN, self.tools_found()).await;
         let found = trying.map_err(|_| PreflightError::Silent { url: url() })??;
-        let expected = Tool::granted(&self.room.terms.capabilities).map(|tool| tool.name().to_owned());
+        let expected = self.room.terms.listings().into_iter().map(|tool| tool.name.into_owned());
         let missing: Vec<String> = expected.filter(|name| !found.contains(name)).collect();
         if missing.is_empty() {
             Ok(found)

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_agent::artifact::Kinds;
 use ostler_agent::standing::Standing;
+use rmcp::model::Tool as Listing;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -17,11 +18,13 @@ pub(crate) use asking::Asking;
 pub(crate) use calls::Scope;
 pub(crate) use handing::{Claimed, Draft, Handed};
 
-use crate::capability::Capabilities;
+use crate::capability::{Capabilities, Capability};
 use crate::event::{BridgeEvent, Telling};
 use crate::receipts::{Broken, Chain, Head, Past, Receipt, ReceiptError, ReceiptKind, Verified};
 use crate::secret::{Key, NoRandomness, Token};
 use crate::store::{Store, StoreError};
+use crate::tools::Tool;
+use crate::upstream::Upstream;
 
 /// What a run's agent may do and must hand over.
 #[derive(Debug, Clone)]
@@ -44,6 +47,23 @@ pub struct Terms {
     pub prompt: String,
     /// Where the receipts of the run ended, if it has an outcome.
     pub head: Option<Head>,
+    /// Servers of others whose tools are passed on, where that is granted.
+    pub upstreams: Vec<Arc<Upstream>>,
+}
+
+impl Terms {
+    /// Servers of others to whom the agent may talk.
+    pub(crate) fn granted_upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.upstreams.iter().filter(|upstream| {
+            self.capabilities.contains(&Capability::Upstream(upstream.server().to_owned()))
+        })
+    }
+
+    /// All tools that are offered, as clients are told.
+    pub(crate) fn listings(&self) -> Vec<Listing> {
+        let own = Tool::granted(&self.capabilities).map(|tool| tool.listing(&self.kinds));
+        own.chain(self.granted_upstreams().flat_map(|upstream| upstream.listings())).collect()
+    }
 }
 
 /// A route could not be made.

@@ -39,8 +39,8 @@ pub(crate) async fn call(call: Call<'_>) -> (Said, Ended) {
     let said = match Tool::named(call.name).filter(|tool| tool.is_granted(capabilities)) {
         Some(tool) => perform(tool, call).await,
         None => {
-            let offered: Vec<String> =
-                Tool::granted(capabilities).map(|tool| tool.name().to_owned()).collect();
+            let listings = call.room.terms.listings();
+            let offered: Vec<String> = listings.into_iter().map(|tool| tool.name.into_owned()).collect();
             wording::not_offered(call.name, &offered)
         }
     };

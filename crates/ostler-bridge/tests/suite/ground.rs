@@ -55,6 +55,7 @@ impl Ground {
             required: Vec::new(),
             prompt: "Make it quiet.".to_owned(),
             head: None,
+            upstreams: Vec::new(),
         }
     }
 

@@ -14,3 +14,4 @@ mod ground;
 mod protocol;
 mod resuming;
 mod tools;
+mod upstream;

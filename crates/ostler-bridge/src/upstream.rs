@@ -1,0 +1,256 @@
+//! MCP servers of others, whose tools are passed on to the agent under `upstream__SERVER__TOOL`.
+//!
+//! One client each, which stays connected for the run. A server that is a program comes here as a pair of pipes: who
+//! starts it also contains it, so that it does not outlive the run. That is not done here.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use rmcp::ServiceExt as _;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ContentBlock, Implementation,
+    JsonObject, Tool as Listing,
+};
+use rmcp::service::{ClientInitializeError, RoleClient, RunningService, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use crate::event::Ended;
+
+/// How long a server may take until it has listed its tools. Programs that are fetched first are slow to start.
+const CONNECT_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long a call may take.
+const CALL_WITHIN: Duration = Duration::from_secs(300);
+
+/// What stands before the names of tools that are passed on.
+const PREFIX: &str = "upstream__";
+
+/// How a server is reached.
+pub enum Link {
+    /// Over HTTP, with headers such as its key.
+    Http {
+        /// Where.
+        url: String,
+        /// What is sent with every request.
+        headers: Vec<(String, String)>,
+    },
+    /// A program's standard output and input.
+    Pipes {
+        /// What it writes.
+        reader: Box<dyn AsyncRead + Send + Unpin>,
+        /// What it reads.
+        writer: Box<dyn AsyncWrite + Send + Unpin>,
+    },
+}
+
+/// Headers may hold keys, so they are not shown.
+impl fmt::Debug for Link {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http { url, .. } => write!(out, "Http({url})"),
+            Self::Pipes { .. } => out.write_str("Pipes"),
+        }
+    }
+}
+
+/// A server could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// Its name cannot be part of a tool's.
+    #[error("`{server}` cannot be the name of an MCP server")]
+    Name {
+        /// The name.
+        server: String,
+    },
+    /// Its address needs TLS.
+    #[error("MCP server `{server}`: {url} is not a plain `http` address")]
+    Scheme {
+        /// Its name.
+        server: String,
+        /// The address.
+        url: String,
+    },
+    /// A header that is none.
+    #[error("MCP server `{server}`: `{header}` cannot be sent as a header")]
+    Header {
+        /// Its name.
+        server: String,
+        /// The header's name.
+        header: String,
+    },
+    /// No client.
+    #[error("MCP server `{server}`: could not make a client")]
+    Client {
+        /// Its name.
+        server: String,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// No answer in time.
+    #[error("MCP server `{server}` gave no answer within {} s", CONNECT_WITHIN.as_secs())]
+    Silent {
+        /// Its name.
+        server: String,
+    },
+    /// No greeting.
+    #[error("MCP server `{server}` could not be greeted")]
+    Greeting {
+        /// Its name.
+        server: String,
+        /// Why.
+        #[source]
+        source: Box<ClientInitializeError>,
+    },
+    /// No list.
+    #[error("MCP server `{server}` did not list its tools")]
+    Listing {
+        /// Its name.
+        server: String,
+        /// Why.
+        #[source]
+        source: Box<ServiceError>,
+    },
+}
+
+impl UpstreamError {
+    /// What to try.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Name { .. } => "use letters, digits and `-`, at most 32".to_owned(),
+            Self::Scheme { .. } => {
+                "use a server on this machine, or a local proxy that speaks TLS for it".to_owned()
+            }
+            Self::Header { .. } => "write it as NAME: VALUE, in one line".to_owned(),
+            Self::Client { .. } => return None,
+            Self::Silent { server } | Self::Greeting { server, .. } | Self::Listing { server, .. } => {
+                format!(
+                    "look whether it runs, and whether its key is right; or leave out `upstream:{server}`"
+                )
+            }
+        })
+    }
+}
+
+/// A server that is connected.
+#[derive(Debug)]
+pub struct Upstream {
+    server: String,
+    client: RunningService<RoleClient, ClientConfig>,
+    tools: Vec<Listing>,
+}
+
+impl Upstream {
+    /// Connects to a server and asks it for its tools.
+    pub async fn connect(server: &str, link: Link) -> Result<Self, UpstreamError> {
+        let name = || server.to_owned();
+        let is_fit = |char: char| char.is_ascii_alphanumeric() || char == '-';
+        if server.is_empty() || server.len() > 32 || !server.chars().all(is_fit) {
+            return Err(UpstreamError::Name { server: name() });
+        }
+        let trying = async {
+            let client = greet(server, link).await?;
+            let tools = client.list_all_tools().await;
+            let tools = tools
+                .map_err(|source| UpstreamError::Listing { server: name(), source: Box::new(source) })?;
+            Ok(Self { server: name(), client, tools })
+        };
+        let tried = tokio::time::timeout(CONNECT_WITHIN, trying).await;
+        tried.map_err(|_| UpstreamError::Silent { server: name() })?
+    }
+
+    /// Its name.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Its tools, under the names by which they are passed on.
+    pub(crate) fn listings(&self) -> impl Iterator<Item = Listing> {
+        self.tools.iter().map(|tool| {
+            let mut tool = tool.clone();
+            tool.name = format!("{PREFIX}{}__{}", self.server, tool.name).into();
+            tool
+        })
+    }
+
+    /// The server's own name of a tool that is passed on, if it has it.
+    pub(crate) fn own_name<'a>(&self, name: &'a str) -> Option<&'a str> {
+        let own = name.strip_prefix(PREFIX)?.strip_prefix(&self.server)?.strip_prefix("__")?;
+        self.tools.iter().any(|tool| tool.name == own).then_some(own)
+    }
+
+    /// Calls a tool of the server. What it answers is passed on as it is; what goes wrong on the way is a sentence.
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: Option<JsonObject>,
+        cancelled: &CancellationToken,
+    ) -> (CallToolResult, Ended) {
+        let mut request = CallToolRequestParams::new(tool.to_owned());
+        request.arguments = arguments;
+        let server = &self.server;
+        let failed = |words: String| (CallToolResult::error(vec![ContentBlock::text(words)]), Ended::Failed);
+        tokio::select! {
+            biased;
+            () = cancelled.cancelled() => {
+                let words = format!("The call of `{tool}` was withdrawn.");
+                (CallToolResult::error(vec![ContentBlock::text(words)]), Ended::Cancelled)
+            }
+            answer = self.client.call_tool(request) => match answer {
+                Ok(result) => {
+                    let ended = if result.is_error == Some(true) { Ended::Failed } else { Ended::Done };
+                    (result, ended)
+                }
+                Err(error) => failed(format!(
+                    "The MCP server `{server}` could not answer: {error}. Try once more, or go on without it."
+                )),
+            },
+            () = tokio::time::sleep(CALL_WITHIN) => failed(format!(
+                "The MCP server `{server}` gave no answer within {} seconds. Go on without it.",
+                CALL_WITHIN.as_secs()
+            )),
+        }
+    }
+}
+
+async fn greet(server: &str, link: Link) -> Result<RunningService<RoleClient, ClientConfig>, UpstreamError> {
+    let us = Implementation::new("ostler", env!("CARGO_PKG_VERSION"));
+    let client = ClientConfig::new(ClientCapabilities::default(), us);
+    let greeted = match link {
+        Link::Http { url, headers } => {
+            if !url.starts_with("http://") {
+                return Err(UpstreamError::Scheme { server: server.to_owned(), url });
+            }
+            let config = StreamableHttpClientTransportConfig::with_uri(url)
+                .custom_headers(header_map(server, headers)?);
+            let http = reqwest::Client::builder()
+                .build()
+                .map_err(|source| UpstreamError::Client { server: server.to_owned(), source })?;
+            client.serve(StreamableHttpClientTransport::with_client(http, config)).await
+        }
+        Link::Pipes { reader, writer } => client.serve((reader, writer)).await,
+    };
+    greeted.map_err(|source| UpstreamError::Greeting { server: server.to_owned(), source: Box::new(source) })
+}
+
+fn header_map(
+    server: &str,
+    headers: Vec<(String, String)>,
+) -> Result<HashMap<HeaderName, HeaderValue>, UpstreamError> {
+    let mut map = HashMap::new();
+    for (header, value) in headers {
+        let pair = HeaderName::from_str(&header).ok().zip(HeaderValue::from_str(&value).ok());
+        let Some((name, mut value)) = pair else {
+            return Err(UpstreamError::Header { server: server.to_owned(), header });
+        };
+        value.set_sensitive(true);
+        map.insert(name, value);
+    }
+    Ok(map)
+}
