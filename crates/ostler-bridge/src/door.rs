@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::attendant::Attendant;
+use crate::client;
 use crate::event::BridgeEvent;
 use crate::route::{Room, Route, RouteError, Terms, locked};
 
@@ -175,8 +176,7 @@ impl Doorkeeper {
             .enforce_origin_validation();
         let make = move || Ok(attendant.clone());
         let service = StreamableHttpService::new(make, Arc::new(NeverSessionManager::default()), config);
-        // Our own client: no proxy of the environment may see a token.
-        let client = reqwest::Client::builder().no_proxy().build()?;
+        let client = client::for_loopback()?;
         let url = format!("http://{}/mcp/{run}", self.address);
         routes.insert(run, Entry { room: Arc::clone(&room), service });
         Ok((Route { room, url, past, client }, events))

@@ -11,6 +11,7 @@
 
 mod attendant;
 pub mod capability;
+mod client;
 pub mod door;
 pub mod event;
 pub mod preflight;

@@ -20,6 +20,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+use crate::client;
 use crate::event::Ended;
 
 /// How long a server may take until it has listed its tools. Programs that are fetched first are slow to start.
@@ -68,8 +69,8 @@ pub enum UpstreamError {
         /// The name.
         server: String,
     },
-    /// Its address needs TLS.
-    #[error("MCP server `{server}`: {url} is not a plain `http` address")]
+    /// Its address is of another kind.
+    #[error("MCP server `{server}`: {url} is no address that begins with `http://` or `https://`")]
     Scheme {
         /// Its name.
         server: String,
@@ -124,9 +125,7 @@ impl UpstreamError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Name { .. } => "use letters, digits and `-`, at most 32".to_owned(),
-            Self::Scheme { .. } => {
-                "use a server on this machine, or a local proxy that speaks TLS for it".to_owned()
-            }
+            Self::Scheme { .. } => "give its address, or the command that starts it".to_owned(),
             Self::Header { .. } => "write it as NAME: VALUE, in one line".to_owned(),
             Self::Client { .. } => return None,
             Self::Silent { server } | Self::Greeting { server, .. } | Self::Listing { server, .. } => {
@@ -221,20 +220,19 @@ impl Upstream {
 
 async fn greet(server: &str, link: Link) -> Result<RunningService<RoleClient, ClientConfig>, UpstreamError> {
     let us = Implementation::new("ostler", env!("CARGO_PKG_VERSION"));
-    let client = ClientConfig::new(ClientCapabilities::default(), us);
+    let us = ClientConfig::new(ClientCapabilities::default(), us);
     let greeted = match link {
         Link::Http { url, headers } => {
-            if !url.starts_with("http://") {
+            if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
                 return Err(UpstreamError::Scheme { server: server.to_owned(), url });
             }
+            let http = client::for_server(&url)
+                .map_err(|source| UpstreamError::Client { server: server.to_owned(), source })?;
             let config = StreamableHttpClientTransportConfig::with_uri(url)
                 .custom_headers(header_map(server, headers)?);
-            let http = reqwest::Client::builder()
-                .build()
-                .map_err(|source| UpstreamError::Client { server: server.to_owned(), source })?;
-            client.serve(StreamableHttpClientTransport::with_client(http, config)).await
+            us.serve(StreamableHttpClientTransport::with_client(http, config)).await
         }
-        Link::Pipes { reader, writer } => client.serve((reader, writer)).await,
+        Link::Pipes { reader, writer } => us.serve((reader, writer)).await,
     };
     greeted.map_err(|source| UpstreamError::Greeting { server: server.to_owned(), source: Box::new(source) })
 }

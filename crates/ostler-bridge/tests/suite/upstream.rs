@@ -122,8 +122,8 @@ async fn a_server_that_cannot_be_used_is_told_before_the_agent_starts() {
         ("a b", http(other.url()), "`a b` cannot be the name of an MCP server"),
         (
             "docs",
-            http("https://example.com/mcp"),
-            "MCP server `docs`: https://example.com/mcp is not a plain `http` address",
+            http("ftp://example.com/mcp"),
+            "MCP server `docs`: ftp://example.com/mcp is no address that begins with `http://` or `https://`",
         ),
         ("docs", bad_header, "MCP server `docs`: `a b` cannot be sent as a header"),
         // No token: the door says 401.
