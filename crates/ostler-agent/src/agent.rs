@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::bridge::Access;
 use crate::endpoint::Endpoint;
 use crate::event::{AgentEvent, Usage};
 use crate::package::Package;
@@ -85,6 +86,8 @@ pub struct Task<'a> {
     pub extra: &'a [String],
     /// A folder that is the run's alone, below which [`Launch::files`] are.
     pub private: &'a Path,
+    /// The bridge of the run, if it has one.
+    pub bridge: Option<Access<'a>>,
 }
 
 /// Which session a task belongs to.
@@ -329,6 +332,10 @@ pub trait Agent: Sync {
     fn by_hand(&self, prompt: &str) -> Vec<String>;
     /// How to start it for a task with nobody watching: JSON records on stdout.
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal>;
+    /// What it calls a tool of the bridge, and so does its model; nothing if it cannot use a bridge.
+    fn tool_name(&self, _tool: &str) -> Option<String> {
+        None
+    }
     /// The line that tells it `order`, for agents that listen on their standard input.
     fn speak(&self, _order: &Order) -> Option<String> {
         None

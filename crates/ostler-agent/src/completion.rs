@@ -1,8 +1,9 @@
 //! Whether a run is done, goes on or is over, once a process of its agent has ended.
 //!
 //! What is missing and what was found is told by others; nothing here looks for it. Evidence outranks how the process
-//! ended: a result that was given stays given, whatever signal came after it. A run goes on in the same session, within
-//! bounds: so often in all, and so often without progress.
+//! ended: a result that was given stays given, whatever signal came after it. With a bridge, done is what the bridge
+//! recorded, and nothing that the agent says besides. A run goes on in the same session, within bounds: so often in all,
+//! and so often without progress.
 
 mod evidence;
 
@@ -11,8 +12,10 @@ use std::time::Duration;
 pub use evidence::{Evidence, Grade, Marker};
 
 use crate::agent::Exit;
+use crate::bridge::{self, Tools};
 use crate::event::{Blocked, Failure, FailureClass, TurnOutcome};
 use crate::outcome::{Limit, Rule, RunOutcome};
+use crate::standing::Standing;
 use crate::stopping::StopReason;
 use crate::waiting::Reach;
 use crate::watchdog::Limits;
@@ -32,6 +35,10 @@ const MOST_OUTAGES: u32 = 50;
 
 /// The try from which a rejected key is not tried again: one may be a token that is being renewed.
 const AUTH_TRIES: u32 = 2;
+
+/// How long an agent that declared completion may take to end its turn by itself: its model has a last word. What it does
+/// then changes nothing.
+pub const AFTER_CLAIM: Duration = Duration::from_secs(30);
 
 /// What is missing if the agent never said that it was done.
 const NO_MARKER: &str = "the agent's own word that it is done";
@@ -75,6 +82,8 @@ pub struct Ending<'a> {
     pub missing: &'a [String],
     /// What was found besides the agent's own word.
     pub found: &'a [Evidence],
+    /// What was handed over at the bridge, if the agent has one.
+    pub bridge: Option<Handed<'a>>,
     /// The budget that forbids another turn.
     pub forbidden: Option<Limit>,
     /// Whether the provider can be reached from here, where the end leaves that in doubt.
@@ -83,6 +92,48 @@ pub struct Ending<'a> {
     pub quiet: Duration,
     /// The time on the wall.
     pub wall: Wall,
+}
+
+/// What was handed over at the bridge.
+#[derive(Debug, Clone, Copy)]
+pub struct Handed<'a> {
+    /// What is in, and what is not.
+    pub standing: &'a Standing,
+    /// What the agent's tools are called.
+    pub tools: &'a Tools,
+}
+
+impl Ending<'_> {
+    /// What shows how far the agent came, the best first.
+    pub fn evidence(&self) -> Vec<Evidence> {
+        let handed = self.bridge.map(|handed| handed.standing.evidence()).unwrap_or_default();
+        let is_done = match (self.turn, self.exit, self.marker) {
+            (Some(TurnOutcome::Done { .. }), _, _) => true,
+            (None, Some(Exit::Code(0)), Marker::ExitCode) => self.stop.is_none_or(is_by_itself),
+            (Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted) | None, _, _) => false,
+        };
+        let word = is_done.then(|| self.marker.evidence());
+        let mut evidence: Vec<Evidence> =
+            handed.into_iter().chain(word).chain(self.found.iter().cloned()).collect();
+        evidence.sort_by_key(|evidence| std::cmp::Reverse(evidence.grade));
+        evidence
+    }
+
+    /// All that is missing, for people.
+    fn missing(&self) -> Vec<String> {
+        let handed = self.bridge.map(|handed| handed.standing.missing_to_complete()).unwrap_or_default();
+        handed.into_iter().chain(self.missing.iter().cloned()).collect()
+    }
+
+    /// Whether the bridge has recorded, in this run, all that makes it complete.
+    fn is_proven(&self) -> bool {
+        self.bridge.is_some() && self.missing().is_empty()
+    }
+}
+
+/// Whether a process that was stopped for this had ended by itself.
+fn is_by_itself(reason: &StopReason) -> bool {
+    matches!(reason, StopReason::Exited | StopReason::Rule { rule: Rule::AfterResult | Rule::AfterExit })
 }
 
 /// Whether an agent got on: a new artifact, a new receipt, a change in the workspace.
@@ -185,30 +236,39 @@ impl Completion {
             Progress::Made => self.fruitless = 0,
             Progress::None => {}
         }
+        if ending.is_proven() {
+            return Decision::Complete { evidence: ending.evidence() };
+        }
         match (ending.stop, ending.turn) {
             (Some(StopReason::Cancelled { by }), _) => Decision::Outcome(RunOutcome::Cancelled { by: *by }),
             (Some(StopReason::Blocked { dialog }), _) => {
                 Decision::Outcome(RunOutcome::Blocked { dialog: dialog.clone() })
             }
             (Some(StopReason::Failed { failure }), _) => self.failed(failure, ending),
-            (Some(StopReason::Exited | StopReason::Rule { .. } | StopReason::Limit { .. }) | None, turn) => {
-                match turn {
-                    Some(TurnOutcome::Done { .. }) => self.claimed(ending),
-                    Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted) | None => self.not_done(ending),
-                }
-            }
+            (
+                Some(
+                    StopReason::Exited
+                    | StopReason::Completed
+                    | StopReason::Rule { .. }
+                    | StopReason::Limit { .. },
+                )
+                | None,
+                turn,
+            ) => match turn {
+                Some(TurnOutcome::Done { .. }) => self.claimed(ending),
+                Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted) | None => self.not_done(ending),
+            },
         }
     }
 
     /// The agent says that it is done.
     fn claimed(&mut self, ending: &Ending<'_>) -> Decision {
-        if !ending.missing.is_empty() {
-            return self.unfinished(ending, ending.missing.to_vec());
+        let missing = ending.missing();
+        if missing.is_empty() {
+            Decision::Complete { evidence: ending.evidence() }
+        } else {
+            self.unfinished(ending, missing)
         }
-        let mut evidence = vec![ending.marker.evidence()];
-        evidence.extend_from_slice(ending.found);
-        evidence.sort_by_key(|evidence| std::cmp::Reverse(evidence.grade));
-        Decision::Complete { evidence }
     }
 
     /// The agent did not say that it is done: why it was stopped comes before what it said when it was.
@@ -225,6 +285,7 @@ impl Completion {
             Some(StopReason::Limit { limit }) => timed_out(*limit),
             Some(
                 StopReason::Exited
+                | StopReason::Completed
                 | StopReason::Cancelled { .. }
                 | StopReason::Blocked { .. }
                 | StopReason::Failed { .. },
@@ -240,8 +301,9 @@ impl Completion {
             (None, Some(Exit::Code(code)), _) if code != 0 => crashed(format!("it exited with code {code}")),
             (None, Some(Exit::Signal(signal)), _) => crashed(format!("it was ended by signal {signal}")),
             (Some(TurnOutcome::Done { .. } | TurnOutcome::Interrupted) | None, _, _) => {
-                let mut missing = vec![NO_MARKER.to_owned()];
-                missing.extend_from_slice(ending.missing);
+                // At a bridge the word that counts is among what is missing there.
+                let word = ending.bridge.is_none().then(|| NO_MARKER.to_owned());
+                let missing = word.into_iter().chain(ending.missing()).collect();
                 self.unfinished(ending, missing)
             }
         }
@@ -342,7 +404,13 @@ impl Completion {
             Cause::Environment => {}
         }
         self.resumes += 1;
-        Decision::Resume { prompt: prompt(cause, &missing), missing, cause }
+        let prompt = match (cause, ending.bridge) {
+            (Cause::Unfinished, Some(Handed { standing, tools })) => {
+                bridge::going_on(tools, standing, ending.missing)
+            }
+            (Cause::Unfinished | Cause::Environment, _) => prompt(cause, &missing),
+        };
+        Decision::Resume { prompt, missing, cause }
     }
 }
 

@@ -21,6 +21,7 @@ fn ending() -> Ending<'static> {
         progress: Progress::None,
         missing: &[],
         found: &[],
+        bridge: None,
         forbidden: None,
         reach: Reach::Unknown,
         quiet: Duration::from_secs(360),
@@ -417,4 +418,76 @@ fn an_agent_that_is_offline_is_waited_for_at_no_cost() {
     }
     assert_eq!(completion.resumes(), 0);
     assert!(told(&completion.decide(&failing)).starts_with("agent_failed"), "it comes to an end");
+}
+
+/// What was handed over, in a few words: the kinds required, then what happened.
+fn standing(required: &[&str], steps: &[&str]) -> Standing {
+    let mut standing = Standing::new(required.iter().map(|kind| (*kind).to_owned()));
+    for (receipt, step) in (1..).zip(steps) {
+        match step.split_once(' ') {
+            Some(("accepted", kind)) => standing.accepted(kind, receipt),
+            Some(("rejected", kind)) => standing.rejected(kind, 1),
+            Some(_) | None => standing.claimed(receipt),
+        }
+    }
+    standing
+}
+
+fn at_the_bridge(ending: Ending<'_>, standing: &Standing) -> String {
+    let tools = Tools::of(&crate::agents::Claude).unwrap();
+    first(&Ending { bridge: Some(Handed { standing, tools: &tools }), ..ending })
+}
+
+#[test]
+fn with_a_bridge_done_is_what_the_bridge_recorded() {
+    let killed = StopReason::Rule { rule: Rule::Ceiling };
+    let cancelled = StopReason::Cancelled { by: CancelledBy::Interrupt };
+    let provider = failed(FailureClass::Provider, None);
+    let done = Ending { turn: Some(&DONE), ..ending() };
+    let all = standing(&["plan"], &["accepted plan", "claimed"]);
+    for (how, ending) in [
+        ("ended well", done),
+        ("exited with 1", Ending { exit: Some(Exit::Code(1)), ..ending() }),
+        ("was killed", Ending { exit: Some(Exit::Signal(9)), ..ending() }),
+        ("its provider failed in the end", Ending { turn: Some(&provider), ..ending() }),
+        ("the ceiling", Ending { stop: Some(&killed), ..ending() }),
+        ("somebody stopped it", Ending { stop: Some(&cancelled), ..ending() }),
+        ("we stopped it", Ending { stop: Some(&StopReason::Completed), session: None, ..ending() }),
+    ] {
+        assert!(at_the_bridge(ending, &all).starts_with("complete: Wire, Wire"), "{how}");
+    }
+    let claim = "the call of `declare_complete`";
+    let rejected = "the artifact `plan`, whose newest draft was rejected for 1 fault";
+    for (required, steps, missing) in [
+        (&[][..], &[][..], vec![claim]),
+        (&["plan"], &["accepted plan"], vec![claim]),
+        (&["plan"], &["accepted plan", "claimed", "rejected plan"], vec![rejected]),
+        (&["plan"], &["rejected plan"], vec![rejected, claim]),
+        (&[], &["rejected plan"], vec![rejected, claim]),
+    ] {
+        let standing = standing(required, steps);
+        let want = format!("resume, Unfinished: {}", missing.join(", "));
+        assert_eq!(at_the_bridge(done, &standing), want, "said that it is done: {steps:?}");
+        assert_eq!(at_the_bridge(ending(), &standing), want, "said nothing: {steps:?}");
+    }
+    let missing = ["the check".to_owned()];
+    let unchecked = Ending { missing: &missing, ..done };
+    assert_eq!(at_the_bridge(unchecked, &all), "resume, Unfinished: the check");
+}
+
+#[test]
+fn a_run_that_never_claims_is_resumed_as_often_as_allowed_and_then_incomplete() {
+    let (tools, standing) = (Tools::of(&crate::agents::OpenCode).unwrap(), standing(&["plan"], &[]));
+    let bridge = Some(Handed { standing: &standing, tools: &tools });
+    let ending = Ending { turn: Some(&DONE), bridge, ..ending() };
+    let mut completion = Completion::new(policy());
+    for _ in 0..FRUITLESS_RESUMES {
+        let Decision::Resume { prompt, .. } = completion.decide(&ending) else { panic!("not resumed") };
+        assert!(prompt.contains("`ostler_submit_artifact`") && prompt.contains("`ostler_declare_complete`"));
+    }
+    let Decision::Outcome(RunOutcome::Incomplete { missing }) = completion.decide(&ending) else {
+        panic!("not over")
+    };
+    assert_eq!(missing, standing.missing_to_complete());
+    assert_eq!(ending.evidence(), [Marker::Record.evidence()]);
 }

@@ -11,12 +11,14 @@
 //! - [`policy`]: what is answered when an agent asks; [`advice`]: what a person can do about an outcome.
 //! - [`budget`]: what a run may spend.
 //! - [`artifact`]: documents that an agent hands over, checked by rules that are data; [`standing`]: which of them are in.
+//! - [`bridge`]: what happens at the bridge, and what an agent is told of it.
 //! - [`document`]: files that people write, read with errors that help.
 
 pub mod advice;
 pub mod agent;
 pub mod agents;
 pub mod artifact;
+pub mod bridge;
 pub mod budget;
 pub mod command_line;
 pub mod completion;

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::bridge::BridgeEvent;
 use crate::event::AgentEvent;
 
 /// Version of a line's shape.
@@ -40,6 +41,8 @@ pub enum RunEventKind {
     },
     /// The agent said something.
     Agent(AgentEvent),
+    /// Something happened at the bridge.
+    Bridge(BridgeEvent),
     /// A line of output that is not a record.
     Noise {
         /// Its beginning.
@@ -205,7 +208,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::bridge::{Question, Settled};
     use crate::event::{FailureClass, Part, ToolResult, TurnOutcome, Usage};
+
+    fn question() -> Question {
+        let within = std::time::Duration::from_secs(600);
+        Question { id: 4, text: "May I?".to_owned(), options: vec!["yes".to_owned()], default: None, within }
+    }
 
     #[test]
     fn a_line_is_read_as_it_was_written() {
@@ -230,6 +239,17 @@ mod tests {
                 detail: "limit".to_owned(),
                 resets_at: Some(5),
             }))),
+            RunEventKind::Bridge(BridgeEvent::ToolsListed),
+            RunEventKind::Bridge(BridgeEvent::Accepted {
+                kind: "plan".to_owned(),
+                receipt: "2-aa".to_owned(),
+                bytes: 9,
+            }),
+            RunEventKind::Bridge(BridgeEvent::Asked(question())),
+            RunEventKind::Bridge(BridgeEvent::Settled {
+                question: 4,
+                how: Settled::Answered("yes".to_owned()),
+            }),
             RunEventKind::Seen { channel: Channel::Transcript },
             RunEventKind::Unparked,
             RunEventKind::Changes(Changes {

@@ -17,6 +17,8 @@ use crate::outcome::{CancelledBy, Limit, Rule};
 pub enum StopReason {
     /// It ended by itself; what it left is swept up.
     Exited,
+    /// The task is done: that was recorded, and it was given time to end by itself.
+    Completed,
     /// A rule of the watchdog.
     Rule {
         /// Which.
@@ -54,6 +56,7 @@ impl StopReason {
                 rule:
                     Rule::Start | Rule::Silence | Rule::OpenCall | Rule::Loop | Rule::Ceiling | Rule::MaxWait,
             }
+            | Self::Completed
             | Self::Limit { .. }
             | Self::Failed { .. }
             | Self::Blocked { .. }

@@ -4,6 +4,7 @@
 //! Nothing here waits or probes. It is told what happened and says what to do; the watchdog bounds all waits of a run
 //! together (`max_wait`).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::event::{AgentEvent, Blocked, FailureClass};
@@ -39,6 +40,18 @@ pub enum Input {
     Heard,
     /// A probe came back.
     Probed(Reach),
+    /// It asks a person something, and waits so long for the answer.
+    Asked {
+        /// The number of the question.
+        question: u64,
+        /// How long.
+        within: Duration,
+    },
+    /// It no longer waits for that answer.
+    Settled {
+        /// The number of the question.
+        question: u64,
+    },
     /// Its process ended, or is being stopped.
     Over,
     /// Time passed.
@@ -86,6 +99,8 @@ pub enum Why {
     Announced(Duration),
     /// The provider cannot be reached.
     Offline,
+    /// A person is asked, for so long.
+    Asked(Duration),
 }
 
 /// What becomes of the probe.
@@ -113,18 +128,50 @@ enum State {
 #[derive(Debug)]
 pub struct Waits {
     state: State,
+    /// Questions to a person that are open. What else the agent does meanwhile does not settle them.
+    questions: BTreeSet<u64>,
     silence: Duration,
 }
 
 impl Waits {
     /// For a process of a run with this `silence`.
     pub fn new(silence: Duration) -> Self {
-        Self { state: State::Working, silence }
+        Self { state: State::Working, questions: BTreeSet::new(), silence }
     }
 
     /// Takes what happened `at` that time, and says what to do.
     pub fn step(&mut self, at: Duration, input: Input) -> Orders {
+        let orders = match input {
+            Input::Asked { question, within } => {
+                self.questions.insert(question);
+                Orders { clock: Clock::Park(Why::Asked(within)), probe: Probe::Same }
+            }
+            Input::Settled { question } => {
+                let clock = if self.questions.remove(&question) { Clock::Unpark } else { Clock::Same };
+                Orders { clock, probe: Probe::Same }
+            }
+            Input::Over => {
+                let asked = !std::mem::take(&mut self.questions).is_empty();
+                let orders = self.wait(at, input);
+                Orders { clock: if asked { Clock::Unpark } else { orders.clock }, ..orders }
+            }
+            Input::Retrying { .. } | Input::Heard | Input::Probed(_) | Input::Tick => self.wait(at, input),
+        };
+        match orders.clock {
+            // One wait is over, another is not.
+            Clock::Unpark if self.is_waiting() => Orders { clock: Clock::Same, ..orders },
+            Clock::Same | Clock::Park(_) | Clock::Unpark => orders,
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.state != State::Working || !self.questions.is_empty()
+    }
+
+    /// Waits for the provider.
+    fn wait(&mut self, at: Duration, input: Input) -> Orders {
         match (input, self.state) {
+            (Input::Asked { .. } | Input::Settled { .. }, _) => Orders::default(),
             // It tries by itself, and nothing has changed.
             (Input::Retrying { .. }, State::Offline) => Orders::default(),
             (Input::Retrying { delay, class }, State::Working | State::Announced { .. }) => {
@@ -202,6 +249,9 @@ mod tests {
     fn waits() {
         use FailureClass::{Overloaded, Provider};
         let announced = |delay| Clock::Park(Why::Announced(Duration::from_secs(delay)));
+        let minute = Duration::from_secs(60);
+        let asked = |question| Input::Asked { question, within: minute };
+        let person = Clock::Park(Why::Asked(minute));
         let (offline, unpark) = (Clock::Park(Why::Offline), Clock::Unpark);
         let table: &[(&str, Steps<'_>)] = &[
             (
@@ -255,6 +305,27 @@ mod tests {
                 &[
                     (2, Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
                     (3, Input::Heard, orders(unpark, Probe::Off)),
+                ],
+            ),
+            (
+                "a question to a person is waited for, whatever else is heard",
+                &[
+                    (1, asked(1), orders(person, Probe::Same)),
+                    (2, asked(2), orders(person, Probe::Same)),
+                    (3, Input::Heard, orders(Clock::Same, Probe::Off)),
+                    (4, Input::Settled { question: 1 }, SAME),
+                    (5, Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
+                    (6, Input::Settled { question: 2 }, SAME),
+                    (7, Input::Heard, orders(unpark, Probe::Off)),
+                    (8, Input::Settled { question: 2 }, SAME),
+                ],
+            ),
+            (
+                "the end of the process ends a question",
+                &[
+                    (1, asked(1), orders(person, Probe::Same)),
+                    (2, Input::Over, orders(unpark, Probe::Off)),
+                    (3, Input::Settled { question: 1 }, SAME),
                 ],
             ),
             (

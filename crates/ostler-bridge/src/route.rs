@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_agent::artifact::Kinds;
+pub use ostler_agent::bridge::Contact;
 use ostler_agent::standing::Standing;
 use rmcp::model::Tool as Listing;
 use tokio::sync::mpsc;
@@ -128,17 +129,6 @@ pub(crate) enum Caller {
     Agent,
     /// Our own preflight.
     Probe,
-}
-
-/// What happened between the agent and the bridge so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Contact {
-    /// The agent never connected.
-    None,
-    /// It connected, and never asked for the tools.
-    Connected,
-    /// It knows the tools.
-    ToolsListed,
 }
 
 /// All that the requests of one run share.

@@ -1,8 +1,8 @@
 //! A live run answers on a unix socket: what it is, what it should be told, that it should stop.
 //!
 //! One request a line, one answer a line, JSON, version 1:
-//! `{"v":1,"op":"status"}`, `{"v":1,"op":"stop"}`, `{"v":1,"op":"say","text":"…"}`; answers have `ok`, and `error` if it
-//! is false. The socket is its owner's alone. Its path is in the run's folder, so that whoever asks need not share the
+//! `{"v":1,"op":"status"}`, `{"v":1,"op":"stop"}`, `{"v":1,"op":"say","text":"…"}`, `{"v":1,"op":"answer","text":"…"}`;
+//! answers have `ok`, and `error` if it is false. The socket is its owner's alone. Its path is in the run's folder, so that whoever asks need not share the
 //! environment of whoever runs.
 
 mod address;
@@ -35,6 +35,14 @@ pub enum Op {
     Say {
         /// What.
         text: String,
+    },
+    /// To answer a question of the agent.
+    Answer {
+        /// The answer.
+        text: String,
+        /// Which question; the oldest that is open if not said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<u64>,
     },
 }
 

@@ -6,6 +6,7 @@
 
 mod account;
 mod attempt;
+mod bridge;
 mod clock;
 mod company;
 mod desk;
@@ -17,16 +18,18 @@ mod wording;
 mod workplace;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::advice::advice;
 use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Source, Task};
+use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::budget::{Budget, Ledger, Unmeasured};
 use ostler_agent::command_line;
 use ostler_agent::completion::{
-    Completion, Decision, Ending, Evidence, Marker, Policy, Progress, Until, Wall,
+    Completion, Decision, Ending, Evidence, Handed, Marker, Policy, Progress, Until, Wall,
 };
 use ostler_agent::endpoint::Endpoint;
 use ostler_agent::event::Usage;
@@ -40,6 +43,8 @@ use crate::contain::{Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError, Past};
 pub use account::{limits_from, limits_json, sentence};
 use attempt::Attempt;
+use bridge::BridgeSide;
+pub use bridge::{Answering, Bridge, Unanswered};
 pub use clock::said as local_time;
 use company::Company;
 use desk::Desk;
@@ -87,6 +92,18 @@ pub struct Plan<'a> {
     pub probe: Option<Endpoint>,
     /// Our own binary, which guards the agent.
     pub guard: PathBuf,
+    /// Where the agent hands over and declares completion, if it can.
+    pub bridge: Option<&'a dyn Bridge>,
+    /// What a person should know before it starts.
+    pub warnings: Vec<String>,
+}
+
+/// What comes in from outside while a run lasts.
+pub struct Incoming {
+    /// What is asked of it.
+    pub requests: mpsc::Receiver<Request>,
+    /// What happens at its bridge. It is read for as long as the run lasts.
+    pub bridge: Option<mpsc::Receiver<BridgeEvent>>,
 }
 
 /// How a run begins.
@@ -126,6 +143,8 @@ pub struct Report {
     pub elapsed: Duration,
     /// What a person can do about it.
     pub hint: Option<String>,
+    /// What is kept of the bridge: contact, where the receipts end, whether they were changed. Null without one.
+    pub bridge: serde_json::Value,
     /// The outcome as it is in the journal.
     pub json: serde_json::Value,
 }
@@ -165,6 +184,7 @@ impl Plan<'_> {
     }
 
     fn launch_of(&self, attempt: &Attempt, private: &std::path::Path) -> Result<Launch, Refusal> {
+        let appendix = self.appendix();
         self.agent.launch(&Task {
             prompt: &attempt.prompt,
             workspace: &self.workspace,
@@ -176,9 +196,10 @@ impl Plan<'_> {
             permissions: self.permissions,
             allow: self.allow,
             model: self.model,
-            system_prompt: self.system_prompt,
+            system_prompt: appendix.as_deref(),
             extra: self.extra,
             private,
+            bridge: self.bridge.map(Bridge::access),
         })
     }
 }
@@ -189,9 +210,10 @@ pub async fn run(
     facts: &Facts,
     beginning: Beginning,
     journal: Journal,
-    requests: mpsc::Receiver<Request>,
+    incoming: Incoming,
     observe: &mut Observer<'_>,
 ) -> Result<Report, RunError> {
+    let Incoming { requests, bridge } = incoming;
     let (mut past, prompt, age) = match beginning {
         Beginning::New => (None, None, Duration::ZERO),
         Beginning::GoneOn { past, prompt, age } => (Some(past), prompt, age),
@@ -212,6 +234,8 @@ pub async fn run(
         ledger: Ledger::going_on(plan.budget, spent, turns),
         completion: Completion::new(plan.policy),
         requests: Requests::new(requests),
+        bridge: BridgeSide::new(plan, bridge),
+        private: BTreeSet::new(),
         session: past.as_ref().and_then(|past| past.session.clone()),
         resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
         jitter: jitter(&facts.run),
@@ -227,13 +251,19 @@ pub async fn run(
             attempt
         }
     };
-    let (outcome, evidence) = run.rounds(attempt, &facts.run).await?;
+    for text in &plan.warnings {
+        run.desk.tell(RunEventKind::Warn { text: text.clone() })?;
+    }
+    let ended = run.rounds(attempt, &facts.run).await;
+    run.tidy();
+    let (outcome, evidence) = ended?;
+    let bridge = run.close_bridge().await?;
     run.tell_budget(&outcome)?;
     run.tell_company()?;
     if let Some(changes) = run.workplace.changes() {
         run.desk.tell(RunEventKind::Changes(changes))?;
     }
-    let report = run.report(facts, outcome, evidence);
+    let report = run.report(facts, outcome, evidence, bridge);
     run.desk.close(&report)?;
     Ok(report)
 }
@@ -243,11 +273,12 @@ fn jitter(run: &str) -> Duration {
     Duration::from_secs(run.bytes().rev().take(4).map(u64::from).sum::<u64>() % MOST_JITTER + 1)
 }
 
-/// A run that ended before an agent could be started.
+/// A run that ended before an agent could be started. `bridge` is what is kept of its bridge.
 pub fn unstarted(
     facts: &Facts,
     journal: Journal,
     outcome: RunOutcome,
+    bridge: serde_json::Value,
     observe: &mut Observer<'_>,
 ) -> Result<Report, JournalError> {
     let desk = Desk::new(journal, observe, Duration::ZERO);
@@ -261,6 +292,7 @@ pub fn unstarted(
         evidence: Vec::new(),
         survivors: 0,
         elapsed: desk.now(),
+        bridge,
         json: serde_json::Value::Null,
     };
     report.json = account::outcome_json(facts, &report, desk.folder());
@@ -277,6 +309,9 @@ struct Run<'a> {
     ledger: Ledger,
     completion: Completion,
     requests: Requests,
+    bridge: Option<BridgeSide<'a>>,
+    /// Files that were written for the agent alone.
+    private: BTreeSet<PathBuf>,
     session: Option<String>,
     /// Before this process of Ostler, and by it when it began.
     resumes: u32,
@@ -298,11 +333,16 @@ impl<'a> Run<'a> {
                 Err(outcome) => return Ok((outcome, Vec::new())),
             };
             self.survivors = self.survivors.saturating_add(rounded.survivors);
-            let progress = self.workplace.progress().await;
+            self.tell_absence()?;
+            let progress = match (self.workplace.progress().await, self.has_new_receipts()) {
+                (Progress::None, false) => Progress::None,
+                (Progress::Made, _) | (Progress::None, true) => Progress::Made,
+            };
             let reach = self.reach(&rounded).await;
-            let (prompt, reason) = match self.decide(&rounded, progress, reach) {
+            let (decision, evidence) = self.decide(&rounded, progress, reach);
+            let (prompt, reason) = match decision {
                 Decision::Complete { evidence } => return Ok((RunOutcome::Completed, evidence)),
-                Decision::Outcome(outcome) => return Ok((outcome, Vec::new())),
+                Decision::Outcome(outcome) => return Ok((outcome, evidence)),
                 Decision::Resume { prompt, missing, .. } if missing.is_empty() => {
                     (prompt, "it was cut off".to_owned())
                 }
@@ -318,13 +358,13 @@ impl<'a> Run<'a> {
                         Waited::Over => (prompt, "the provider can be reached again".to_owned()),
                         Waited::TooLong => {
                             let limit = Limit::MaxWait { time: self.plan.policy.limits.max_wait };
-                            return Ok((RunOutcome::TimedOut { limit }, Vec::new()));
+                            return Ok((RunOutcome::TimedOut { limit }, evidence));
                         }
                     }
                 }
             };
             if let Some(by) = self.requests.stop {
-                return Ok((RunOutcome::Cancelled { by }, Vec::new()));
+                return Ok((RunOutcome::Cancelled { by }, evidence));
             }
             attempt = Attempt { number: attempt.number + 1, prompt, resumed: self.session.clone() };
             self.desk.tell(RunEventKind::Resumed { attempt: attempt.number, reason, by: ResumedBy::Run })?;
@@ -341,6 +381,7 @@ impl<'a> Run<'a> {
         let private = self.desk.folder().join("private");
         let launch = self.plan.launch_of(attempt, &private)?;
         write_private(&private, &[], &launch.files)?;
+        self.private.extend(launch.files.iter().map(|file| file.path.clone()));
         let (env, warnings) = environment::launched(&self.plan.env, &launch);
         for text in warnings {
             self.desk.tell(RunEventKind::Warn { text })?;
@@ -381,9 +422,12 @@ impl<'a> Run<'a> {
         Ok(Ok(Round::new(self, child, launch.stdin)))
     }
 
-    fn decide(&mut self, rounded: &Rounded, progress: Progress, reach: Reach) -> Decision {
+    /// What becomes of the run, and what shows how far it came.
+    fn decide(&mut self, rounded: &Rounded, progress: Progress, reach: Reach) -> (Decision, Vec<Evidence>) {
         let parked = self.dog.why(self.desk.now()).parked_time;
-        self.completion.decide(&Ending {
+        let standing = self.bridge.as_ref().map(|side| side.bridge.standing());
+        let handed = self.bridge.as_ref().zip(standing.as_ref());
+        let ending = Ending {
             turn: rounded.turn.as_ref(),
             marker: match rounded.told_by {
                 Source::Stdout => self.plan.marker,
@@ -395,6 +439,7 @@ impl<'a> Run<'a> {
             progress,
             missing: &[],
             found: &[],
+            bridge: handed.map(|(side, standing)| Handed { standing, tools: &side.tools }),
             forbidden: self.ledger.forbids_a_turn(),
             reach,
             quiet: rounded.quiet,
@@ -403,7 +448,17 @@ impl<'a> Run<'a> {
                 jitter: self.jitter,
                 patience: self.plan.policy.limits.max_wait.saturating_sub(parked),
             },
-        })
+        };
+        (self.completion.decide(&ending), ending.evidence())
+    }
+
+    /// Takes away what was written for the agent alone: it may hold a token, and nobody reads it any more.
+    fn tidy(&mut self) {
+        for path in std::mem::take(&mut self.private) {
+            if let Err(error) = std::fs::remove_file(&path) {
+                tracing::warn!(target: "ostler::run", path = %path.display(), %error, "could not remove");
+            }
+        }
     }
 
     /// Waits without a process. That somebody asks to stop ends it.
@@ -436,7 +491,13 @@ impl<'a> Run<'a> {
         self.desk.tell(RunEventKind::Warn { text: text.to_owned() })
     }
 
-    fn report(&self, facts: &Facts, outcome: RunOutcome, evidence: Vec<Evidence>) -> Report {
+    fn report(
+        &self,
+        facts: &Facts,
+        outcome: RunOutcome,
+        evidence: Vec<Evidence>,
+        bridge: serde_json::Value,
+    ) -> Report {
         let mut report = Report {
             hint: advice(&outcome, self.plan.agent),
             outcome,
@@ -447,6 +508,7 @@ impl<'a> Run<'a> {
             evidence,
             survivors: self.survivors,
             elapsed: self.desk.now(),
+            bridge,
             json: serde_json::Value::Null,
         };
         report.json = account::outcome_json(facts, &report, self.desk.folder());

@@ -15,6 +15,7 @@ use crate::agent::{
     Agent, DUMMY_KEY, Decoder, Engine, Launch, Order, Refusal, Setup, Stage, Task, TranscriptPlace,
     Whereabouts, pairs, words,
 };
+use crate::bridge::SERVER;
 use crate::endpoint::Endpoint;
 use crate::event::Usage;
 use crate::package::{Native, Package};
@@ -66,6 +67,9 @@ impl Agent for Claude {
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         launch::launch(task)
+    }
+    fn tool_name(&self, tool: &str) -> Option<String> {
+        Some(format!("mcp__{SERVER}__{tool}"))
     }
     fn speak(&self, order: &Order) -> Option<String> {
         Some(control::line(order))
@@ -122,6 +126,9 @@ impl Agent for ClaudeTerminal {
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         Claude.launch(task)
+    }
+    fn tool_name(&self, tool: &str) -> Option<String> {
+        Claude.tool_name(tool)
     }
     fn speak(&self, order: &Order) -> Option<String> {
         Claude.speak(order)

@@ -10,6 +10,7 @@ use crate::agent::{
     Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task, TranscriptPlace,
     Whereabouts, pairs, words,
 };
+use crate::bridge::SERVER;
 use crate::endpoint::Endpoint;
 use crate::event::Usage;
 use crate::package::{Native, Package};
@@ -88,6 +89,10 @@ impl Agent for Codex {
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         launch::launch(task)
+    }
+    /// Its model calls a tool of a server by the server's namespace; `mcp__ostler__x` in one word is refused.
+    fn tool_name(&self, tool: &str) -> Option<String> {
+        Some(format!("mcp__{SERVER}.{tool}"))
     }
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
         Box::new(decoder::Codex::new(before))

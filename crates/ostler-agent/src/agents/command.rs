@@ -79,6 +79,9 @@ impl Agent for Command {
         if task.system_prompt.is_some() {
             return Err(refusal("how it takes a system prompt is not known", "put it into the prompt"));
         }
+        if task.bridge.is_some() {
+            return Err(refusal("how it takes MCP servers is not known", "use --no-bridge"));
+        }
         task.refuse_minted("command")?;
         let args = [&self.args, task.extra].concat();
         Ok(Launch::new(args, Stdin::Text(task.prompt.to_owned())))

@@ -11,6 +11,7 @@ use crate::agent::{
     Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task, TranscriptPlace,
     Whereabouts, pairs, words,
 };
+use crate::bridge::SERVER;
 use crate::event::Usage;
 use crate::package::{Native, Package};
 
@@ -78,6 +79,9 @@ impl Agent for OpenCode {
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         launch::launch(task)
+    }
+    fn tool_name(&self, tool: &str) -> Option<String> {
+        Some(format!("{SERVER}_{tool}"))
     }
     /// It tells what each step used: `before` is not needed.
     fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {

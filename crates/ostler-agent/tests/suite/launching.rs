@@ -6,6 +6,7 @@ use ostler_agent::agent::{
     Agent, Decision, Launch, Order, Permissions, Session, Stdin, Task, TranscriptPlace, Whereabouts,
 };
 use ostler_agent::agents::{Claude, Codex, Command, OpenCode};
+use ostler_agent::bridge::Access;
 use serde_json::json;
 
 const THREAD: &str = "01a1e0b1-5bc1-7ef2-8522-c0876460307c";
@@ -21,6 +22,7 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         system_prompt: None,
         extra: &[],
         private: Path::new("/run/7"),
+        bridge: None,
     }
 }
 
@@ -89,6 +91,27 @@ fn each_agent_is_started_in_its_own_way() {
     insta::assert_snapshot!(text);
 }
 
+/// At every level, and with the token where nobody else sees it: not among the arguments.
+#[test]
+fn each_agent_is_given_the_bridge_in_its_own_way() {
+    let bridge = Some(Access { url: "http://127.0.0.1:4321/mcp/7", token: "a-secret" });
+    let mut text = String::new();
+    for agent in [&Claude as &dyn Agent, &Codex, &OpenCode] {
+        let told = Task { bridge, system_prompt: Some("Be brief."), ..task(Permissions::Deny, Session::New) };
+        let tasks = [
+            ("deny", told),
+            ("edits, resumed", Task { bridge, ..task(Permissions::Edits, Session::Resumed(THREAD)) }),
+        ];
+        for (name, task) in tasks {
+            let launch = agent.launch(&task).unwrap();
+            assert!(!launch.args.join(" ").contains("a-secret"));
+            text.push_str(&format!("== {}: {name}\n{}\n", agent.name(), shown(&launch)));
+        }
+        assert!(!format!("{told:?}").contains("a-secret"));
+    }
+    insta::assert_snapshot!(text);
+}
+
 #[test]
 fn what_an_agent_cannot_express_is_refused() {
     let rule = ["Bash".to_owned()];
@@ -96,7 +119,8 @@ fn what_an_agent_cannot_express_is_refused() {
     let plain = task(Permissions::Edits, Session::New);
     let all = task(Permissions::All, Session::New);
     let long = "x".repeat(200_000);
-    let table: [(&dyn Agent, Task<'_>); 14] = [
+    let bridge = Some(Access { url: "http://127.0.0.1:1/mcp/7", token: "t" });
+    let table: [(&dyn Agent, Task<'_>); 15] = [
         (&Claude, Task { allow: &rule, ..task(Permissions::Deny, Session::New) }),
         (&OpenCode, Task { allow: &rule, ..task(Permissions::Deny, Session::New) }),
         (&OpenCode, Task { model: Some("fast"), ..plain }),
@@ -109,6 +133,7 @@ fn what_an_agent_cannot_express_is_refused() {
         (&command, Task { model: Some("fast"), ..all }),
         (&command, Task { system_prompt: Some("x"), ..all }),
         (&command, task(Permissions::All, Session::Minted(THREAD))),
+        (&command, Task { bridge, ..all }),
         (&Codex, task(Permissions::Edits, Session::Minted(THREAD))),
         (&OpenCode, task(Permissions::Edits, Session::Minted(THREAD))),
     ];

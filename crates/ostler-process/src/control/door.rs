@@ -152,14 +152,27 @@ async fn answer(line: &[u8], about: &About, ask: &mpsc::Sender<Request>) -> Answ
         },
         Op::Say { text } => {
             let (told, heard) = oneshot::channel();
-            if ask.send(Request::Say { text, told }).await.is_err() {
-                return Answer::refused("the run is over");
-            }
-            match heard.await {
-                Ok(Ok(())) => Answer::done(),
-                Ok(Err(unsaid)) => Answer::refused(unsaid),
-                Err(_) => Answer::refused("the run is over"),
-            }
+            handed(ask, Request::Say { text, told }, heard).await
         }
+        Op::Answer { text, question } => {
+            let (told, heard) = oneshot::channel();
+            handed(ask, Request::Answer { question, text, told }, heard).await
+        }
+    }
+}
+
+/// Hands a request on, and waits for what comes of it.
+async fn handed<E: ToString>(
+    ask: &mpsc::Sender<Request>,
+    request: Request,
+    heard: oneshot::Receiver<Result<(), E>>,
+) -> Answer {
+    if ask.send(request).await.is_err() {
+        return Answer::refused("the run is over");
+    }
+    match heard.await {
+        Ok(Ok(())) => Answer::done(),
+        Ok(Err(error)) => Answer::refused(error),
+        Err(_) => Answer::refused("the run is over"),
     }
 }

@@ -39,6 +39,7 @@ pub(super) fn outcome_json(facts: &Facts, report: &Report, folder: &Path) -> Val
         "detail": detail(&report.outcome),
         "resets_at": resets_at(&report.outcome),
         "hint": report.hint,
+        "bridge": report.bridge,
         "journal": folder.display().to_string(),
     })
 }

@@ -1,7 +1,9 @@
-//! What is asked of a run while it lasts: to stop, or to tell its agent something.
+//! What is asked of a run while it lasts: to stop, to tell its agent something, to answer it.
 
 use ostler_agent::outcome::CancelledBy;
 use tokio::sync::{mpsc, oneshot};
+
+use super::bridge::Unanswered;
 
 /// What is asked of a run while it lasts.
 #[derive(Debug)]
@@ -14,6 +16,15 @@ pub enum Request {
         text: String,
         /// Whether it could be told.
         told: oneshot::Sender<Result<(), Unsaid>>,
+    },
+    /// To answer a question that the agent asked at the bridge.
+    Answer {
+        /// Which; the oldest that is open if not said.
+        question: Option<u64>,
+        /// The answer.
+        text: String,
+        /// Whether it could be given.
+        told: oneshot::Sender<Result<(), Unanswered>>,
     },
 }
 
@@ -59,6 +70,9 @@ impl Requests {
                 Request::Stop(_) => return,
                 // Whoever asked may be gone.
                 Request::Say { told, .. } => drop(told.send(Err(Unsaid::Ending))),
+                Request::Answer { told, .. } => {
+                    let _ = told.send(Err(Unanswered::NoQuestion));
+                }
             }
         }
     }

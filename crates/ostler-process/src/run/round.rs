@@ -4,6 +4,7 @@
 //! `climb`; what the agent says is in `hearing`, what it writes down for itself in `transcript`. After every arrival the
 //! ladder is asked too, so that an agent that never stops talking can be stopped.
 
+mod bridging;
 mod hearing;
 mod transcript;
 mod waiting;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::agent::{Decoder, Exit, Order, Source, Stdin};
+use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::event::{AgentEvent, TurnOutcome};
 use ostler_agent::framer::Framer;
 use ostler_agent::outcome::{CancelledBy, Rule};
@@ -20,11 +22,12 @@ use ostler_agent::run_event::{Channel, RunEventKind};
 use ostler_agent::source;
 use ostler_agent::stopping::{self, Ladder, Patience, Rung, Signal, StopReason};
 use ostler_agent::waiting::{self as waits, Reach, Waits};
-use ostler_agent::watchdog::{self, Input, State};
+use ostler_agent::watchdog::{self, Input, State, Warning};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
+use super::bridge;
 use super::offline::Prober;
 use super::wording::{reason_word, worded};
 use super::writer::Writer;
@@ -59,6 +62,7 @@ pub(super) struct Rounded {
 /// What arrived.
 enum Arrived {
     Asked(Request),
+    Bridge(BridgeEvent),
     Bytes(Stream, usize),
     Exited,
     Grown(Vec<PathBuf>),
@@ -95,6 +99,8 @@ pub(super) struct Round<'r, 'a> {
     transcript: Transcript,
     waits: Waits,
     prober: Prober,
+    /// When the agent declared completion, until it is stopped for that.
+    claimed: Option<Duration>,
     survivors: u32,
     life: Life,
 }
@@ -122,6 +128,7 @@ impl<'r, 'a> Round<'r, 'a> {
             transcript,
             waits: Waits::new(run.plan.policy.limits.silence),
             prober: Prober::new(run.plan.probe.as_ref()),
+            claimed: None,
             survivors: 0,
             life: Life::Running,
             run,
@@ -156,6 +163,7 @@ impl<'r, 'a> Round<'r, 'a> {
             let arrived = tokio::select! {
                 biased;
                 request = self.run.requests.next() => Arrived::Asked(request),
+                event = bridge::next(self.run.bridge.as_mut()) => Arrived::Bridge(event),
                 count = read(&mut self.stdout, &mut out) => Arrived::Bytes(Stream::Stdout, count),
                 count = read(&mut self.stderr, &mut err) => Arrived::Bytes(Stream::Stderr, count),
                 files = self.transcript.grew() => Arrived::Grown(files),
@@ -170,6 +178,10 @@ impl<'r, 'a> Round<'r, 'a> {
                 Arrived::Asked(Request::Stop(by)) => self.cancel(by).await?,
                 // Whoever asked may be gone.
                 Arrived::Asked(Request::Say { text, told }) => drop(told.send(self.prompt(text).await?)),
+                Arrived::Asked(Request::Answer { question, text, told }) => {
+                    let _ = told.send(self.run.answer(question, &text));
+                }
+                Arrived::Bridge(event) => self.bridged(event).await?,
                 Arrived::Grown(files) => self.grew(&files).await?,
                 // With another run in the folder it is not known whose change it is.
                 Arrived::Changed if self.run.company.is_told => {}
@@ -187,8 +199,13 @@ impl<'r, 'a> Round<'r, 'a> {
     }
 
     fn wake(&self) -> Instant {
-        let due =
-            [self.run.dog.wake_at(), self.ladder.wake_at(), self.transcript.wake_at(), self.waits.wake_at()];
+        let due = [
+            self.run.dog.wake_at(),
+            self.ladder.wake_at(),
+            self.transcript.wake_at(),
+            self.waits.wake_at(),
+            self.claim_wakes_at(),
+        ];
         let due = due.into_iter().flatten().min();
         let instant = due.and_then(|at| self.run.desk.instant(at));
         instant.unwrap_or_else(|| Instant::now() + FAR)
@@ -206,6 +223,9 @@ impl<'r, 'a> Round<'r, 'a> {
         }
         if self.waits.wake_at().is_some_and(|at| at <= now) {
             self.wait(waits::Input::Tick).await?;
+        }
+        if self.claim_wakes_at().is_some_and(|at| at <= now) {
+            self.end_claimed().await?;
         }
         if self.life == Life::Exited && self.stdout.is_none() {
             self.begin(StopReason::Exited).await?;
@@ -268,6 +288,9 @@ impl<'r, 'a> Round<'r, 'a> {
             match action {
                 watchdog::Action::Nothing => {}
                 watchdog::Action::Warn(warning) => {
+                    if let Warning::Ceiling { left } = warning {
+                        self.wrap_up(left);
+                    }
                     self.run.desk.tell(RunEventKind::Warn { text: worded(&warning) })?;
                 }
                 watchdog::Action::Sample => next = Some(self.sample()),
@@ -349,7 +372,8 @@ impl<'r, 'a> Round<'r, 'a> {
                 false
             }
             Some(
-                StopReason::Rule { .. }
+                StopReason::Completed
+                | StopReason::Rule { .. }
                 | StopReason::Limit { .. }
                 | StopReason::Failed { .. }
                 | StopReason::Blocked { .. }
@@ -371,6 +395,8 @@ impl<'r, 'a> Round<'r, 'a> {
             self.muttered(&buffer[..rest.unwrap_or(0)])?;
         }
         self.last_look().await?;
+        // What it called last was told before it was answered.
+        self.run.catch_up()?;
         let exit = foreign(self.child.leader_exit().await);
         self.watch(Input::Exited).await?;
         if let Some(exit) = exit {

@@ -9,6 +9,7 @@ use ostler_agent::watchdog::Warning;
 pub(super) fn reason_word(reason: &StopReason) -> String {
     match reason {
         StopReason::Exited => "exited".to_owned(),
+        StopReason::Completed => "completed".to_owned(),
         StopReason::Rule { rule } => rule.name().to_owned(),
         StopReason::Limit { .. } => "limit".to_owned(),
         StopReason::Failed { failure } => failure.detail.clone(),

@@ -95,6 +95,7 @@ impl Player {
             system_prompt: None,
             extra: &[],
             private: &private,
+            bridge: None,
         };
         let launch = agent.launch(&task).unwrap();
         for file in setup.files.iter().chain(&launch.files) {

@@ -104,6 +104,7 @@ impl Yard {
             system_prompt: None,
             extra: &[],
             private: &private,
+            bridge: None,
         };
         let launch = Claude.launch(&task).unwrap();
         let Stdin::Spoken(lines) = &launch.stdin else { return Crowd::start(Vec::new()) };

@@ -21,7 +21,7 @@ use ostler_agent::outcome::CancelledBy;
 use ostler_agent::run_event::RunEvent;
 use ostler_process::control::{About, Door};
 use ostler_process::notify::notify;
-use ostler_process::run::{self, Report, Request};
+use ostler_process::run::{self, Incoming, Report, Request};
 use tokio::sync::mpsc;
 
 use args::Voice;
@@ -97,10 +97,11 @@ async fn supervised(
     let door = door(&prepared, here);
     let (ask, requests) = mpsc::channel(REQUESTS);
     let Prepared { plan, facts, beginning, journal, rehearsed } = prepared;
+    let incoming = Incoming { requests, bridge: None };
     let mut telling = Telling::begin(voice, &facts, plan.policy.limits, journal.folder())?;
     let mut observe = |event: &RunEvent, line: &str| telling.tell(event, line);
     let ended = tokio::select! {
-        ended = run::run(&plan, &facts, beginning, journal, requests, &mut observe) => ended,
+        ended = run::run(&plan, &facts, beginning, journal, incoming, &mut observe) => ended,
         never = forward(signals, ask.clone()) => match never {},
         never = attend(door, ask) => match never {},
     };

@@ -112,6 +112,7 @@ impl Stage {
             system_prompt: None,
             extra: &[],
             private: &private,
+            bridge: None,
         };
         let launch = self.player.launch(&task);
         let place = Place { url: self.url.clone(), home: self.folder.path().join("home") };

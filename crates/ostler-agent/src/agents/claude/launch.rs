@@ -1,8 +1,11 @@
 //! How Claude Code is started with nobody watching: one process for the whole session, which listens on its standard
 //! input. All of this was seen on 2.1.197 with a scripted model.
 
-use crate::agent::{AsRoot, Launch, Permissions, Refusal, Session, Stdin, Task, pairs, words};
+use serde_json::json;
+
+use crate::agent::{AsRoot, Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, pairs, words};
 use crate::agents::rules::{Rules, rules};
+use crate::bridge::{Access, CONNECT_SECONDS, LONGEST_CALL_SECONDS, SERVER};
 
 use super::control;
 
@@ -27,13 +30,41 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         Session::Minted(session) => args.extend(words(["--session-id", session])),
         Session::Resumed(session) => args.extend(words(["--resume", session])),
     }
+    let config = task.private.join("claude-mcp.json");
+    if task.bridge.is_some() {
+        // Servers of the user's own are left out: what they offer can be passed on by the bridge.
+        args.push(format!("--mcp-config={}", config.display()));
+        args.push("--strict-mcp-config".to_owned());
+        // The whole server, at every level of permissions.
+        args.push(format!("--allowedTools=mcp__{SERVER}"));
+    }
     args.extend_from_slice(task.extra);
     let lines = vec![control::initialize(task.system_prompt), control::prompt(task.prompt)];
     let mut launch = Launch::new(args, Stdin::Spoken(lines));
     launch.env = pairs([("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1".to_owned())]);
+    if let Some(access) = task.bridge {
+        launch.env.extend(pairs([
+            // Unless told so it begins after two seconds, with or without the tools.
+            ("MCP_CONNECTION_NONBLOCKING", "0".to_owned()),
+            ("MCP_TIMEOUT", milliseconds(CONNECT_SECONDS)),
+            ("MCP_TOOL_TIMEOUT", milliseconds(LONGEST_CALL_SECONDS)),
+        ]));
+        launch.files.push(PrivateFile { path: config, content: servers(access) });
+    }
     launch.warnings = warnings;
     launch.as_root = as_root(task.permissions);
     Ok(launch)
+}
+
+/// The one server that it knows. In a file, because arguments can be seen by everybody.
+fn servers(access: Access<'_>) -> String {
+    let headers = json!({"Authorization": format!("Bearer {}", access.token)});
+    let server = json!({"type": "http", "url": access.url, "headers": headers, "alwaysLoad": true});
+    json!({"mcpServers": {SERVER: server}}).to_string()
+}
+
+fn milliseconds(seconds: u64) -> String {
+    (seconds * 1_000).to_string()
 }
 
 /// - `default` reads files and runs commands that only read, inside the workspace; for all else it asks. A denied

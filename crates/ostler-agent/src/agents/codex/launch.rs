@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::agent::{Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, words};
+use crate::bridge::{Access, CONNECT_SECONDS, LONGEST_CALL_SECONDS, SERVER};
 
 /// Background features that call home. Without network they delay the exit by seconds.
 const QUIET: [&str; 8] = [
@@ -18,6 +19,9 @@ const QUIET: [&str; 8] = [
 
 /// A folder is made for a file; this one says what the folder is for.
 const TEMPORARY: &str = "Temporary files of one run.\n";
+
+/// The variable in which it finds what it shows to the bridge.
+const TOKEN: &str = "OSTLER_BRIDGE_TOKEN";
 
 /// Longest text in one argument. Linux takes 128 KiB, quotes and escapes included.
 const LONGEST_ARGUMENT: usize = 100 * 1024;
@@ -44,6 +48,9 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     if let Some(prompt) = task.system_prompt {
         args.extend(["-c".to_owned(), instructions(prompt)?]);
     }
+    if let Some(access) = task.bridge {
+        args.extend(server(access));
+    }
     // Before the session and the prompt, which are told by their places.
     args.extend_from_slice(task.extra);
     match task.session {
@@ -60,6 +67,9 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     // The prompt goes to stdin, so that a long one does not meet the limit on arguments.
     args.push("-".to_owned());
     let mut launch = Launch::new(args, Stdin::Text(task.prompt.to_owned()));
+    if let Some(access) = task.bridge {
+        launch.env.push((TOKEN.to_owned(), access.token.to_owned()));
+    }
     if task.permissions == Permissions::Edits {
         let folder = task.private.join("tmp");
         launch.env.push(("TMPDIR".to_owned(), folder.display().to_string()));
@@ -86,6 +96,21 @@ fn permissions(permissions: Permissions) -> Vec<String> {
     args.push(setting("sandbox_mode", sandbox));
     args.extend(words(["-c", "sandbox_workspace_write.exclude_slash_tmp=true"]));
     args
+}
+
+/// The bridge among its servers. Without `required` it would go on without the tools, without a word; without `approve` it
+/// refuses every tool that may change something, as it may not ask.
+fn server(access: Access<'_>) -> Vec<String> {
+    let key = |name: &str| format!("mcp_servers.{SERVER}.{name}");
+    let settings = [
+        setting(&key("url"), access.url),
+        setting(&key("bearer_token_env_var"), TOKEN),
+        format!("{}=true", key("required")),
+        setting(&key("default_tools_approval_mode"), "approve"),
+        format!("{}={CONNECT_SECONDS}", key("startup_timeout_sec")),
+        format!("{}={LONGEST_CALL_SECONDS}", key("tool_timeout_sec")),
+    ];
+    settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect()
 }
 
 /// A developer message at the beginning of every request, those of a resumed thread included. It takes the place of the

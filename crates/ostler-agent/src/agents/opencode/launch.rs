@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::agent::{Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, words};
 use crate::agents::rules::{Rules, rules};
+use crate::bridge::{Access, LONGEST_CALL_SECONDS, SERVER};
 
 /// What only looks, inside the workspace.
 const LOOKS: [&str; 9] =
@@ -46,16 +47,36 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         Rules::Widen(allow) => allow.iter().try_for_each(|rule| widen(&mut permission, rule))?,
         Rules::Needless(warning) => launch.warnings.push(warning),
     }
+    if task.bridge.is_some() {
+        permission.insert(format!("{SERVER}_*"), json!("allow"));
+    }
     // Laid over all its other settings, those of `OPENCODE_CONFIG` included.
     launch.env.push(("OPENCODE_PERMISSION".to_owned(), Value::Object(permission).to_string()));
+    let mut settings = Map::new();
     if let Some(prompt) = task.system_prompt {
         let path = task.private.join("opencode-instructions.md");
         // Added to the instructions of its other settings, and to those in the workspace.
-        let settings = json!({"instructions": [path.display().to_string()]});
-        launch.env.push(("OPENCODE_CONFIG_CONTENT".to_owned(), settings.to_string()));
+        settings.insert("instructions".to_owned(), json!([path.display().to_string()]));
         launch.files.push(PrivateFile { path, content: prompt.to_owned() });
     }
+    if let Some(access) = task.bridge {
+        settings.insert("mcp".to_owned(), json!({SERVER: server(access)}));
+    }
+    if !settings.is_empty() {
+        launch.env.push(("OPENCODE_CONFIG_CONTENT".to_owned(), Value::Object(settings).to_string()));
+    }
     Ok(launch)
+}
+
+/// The bridge among its servers. Without `oauth` it would look for a login first; its own limit on calls is five seconds.
+fn server(access: Access<'_>) -> Value {
+    json!({
+        "type": "remote",
+        "url": access.url,
+        "oauth": false,
+        "timeout": LONGEST_CALL_SECONDS * 1_000,
+        "headers": {"Authorization": format!("Bearer {}", access.token)},
+    })
 }
 
 /// A tool that is denied is not offered to the model; a path that is denied is an error of the tool, and the turn goes

@@ -20,6 +20,10 @@ impl Round<'_, '_> {
             Clock::Park(why) => {
                 let (reason, until) = match why {
                     Why::Offline => (offline(self.run.plan.probe.as_ref()), None),
+                    Why::Asked(within) => {
+                        let until = self.on_the_wall(self.run.desk.now().saturating_add(within));
+                        ("the agent asks a person".to_owned(), until)
+                    }
                     Why::Announced(delay) => {
                         let reason = format!("the agent waits {} s before it tries again", delay.as_secs());
                         (reason, self.waits.wake_at().and_then(|at| self.on_the_wall(at)))

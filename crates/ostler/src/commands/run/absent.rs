@@ -7,6 +7,7 @@ use ostler_agent::outcome::RunOutcome;
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_process::journal::Journal;
 use ostler_process::run::unstarted;
+use serde_json::Value;
 
 use super::args::Voice;
 use super::choice::Choice;
@@ -34,7 +35,7 @@ pub(super) fn keep(
     let journal = Journal::create(&here.home.runs(), &facts)?;
     let folder = journal.folder().to_owned();
     let mut last = String::new();
-    unstarted(&facts, journal, outcome, &mut |event: &RunEvent, line: &str| {
+    unstarted(&facts, journal, outcome, Value::Null, &mut |event: &RunEvent, line: &str| {
         if let RunEventKind::Outcome(_) = event.kind {
             last = format!("{line}\n");
         }

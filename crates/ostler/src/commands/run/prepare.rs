@@ -214,6 +214,8 @@ pub(super) async fn prepare<'a>(
         budget: terms.budget,
         probe: None,
         guard: std::env::current_exe().map_err(RunUsage::Guard)?,
+        bridge: None,
+        warnings: Vec::new(),
     };
     let facts = facts(choice, found, terms);
     let folder = here.home.runs().join(&facts.run);

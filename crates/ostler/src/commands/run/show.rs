@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use ostler_agent::bridge::{BridgeEvent, Question, Refusal, Settled};
 use ostler_agent::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome};
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_process::run::local_time;
@@ -94,6 +95,7 @@ impl Show {
     fn told(&mut self, event: &RunEvent) -> Option<String> {
         match &event.kind {
             RunEventKind::Agent(said) => self.agent(said, event.ms),
+            RunEventKind::Bridge(event) => bridged(event, &self.run),
             RunEventKind::Noise { text } => {
                 Some(format!("{FAINT}  {}{FAINT:#}\n", cut(&plain(text).replace('\n', " "), NOISE)))
             }
@@ -210,6 +212,73 @@ impl Show {
             }
         }
         line
+    }
+}
+
+/// What happened at the bridge, where the agent's own records do not tell it already.
+fn bridged(event: &BridgeEvent, run: &str) -> Option<String> {
+    Some(match event {
+        BridgeEvent::Accepted { kind, bytes, .. } => {
+            format!("{GOOD}✓{GOOD:#} artifact {} accepted {FAINT}({bytes} bytes){FAINT:#}\n", one_line(kind))
+        }
+        BridgeEvent::Rejected { kind, faults } => {
+            let faults: Vec<String> = faults.iter().map(|fault| one_line(&fault.found)).collect();
+            let why = cut(&faults.join("; "), NOISE);
+            format!("{BAD}✗{BAD:#} artifact {} rejected: {why}\n", one_line(kind))
+        }
+        BridgeEvent::Completed { summary, .. } => {
+            format!("{GOOD}✓{GOOD:#} declared complete: {}\n", plain(summary.trim()))
+        }
+        BridgeEvent::ClaimRefused { missing } => {
+            let missing = one_line(&missing.join(", "));
+            format!("{NOTE}declared complete too early,{NOTE:#} still missing: {missing}\n")
+        }
+        BridgeEvent::Progressed { text, percent } => {
+            let percent =
+                percent.map(|percent| format!(" {FAINT}({percent} %){FAINT:#}")).unwrap_or_default();
+            format!("{FAINT}…{FAINT:#} {}{percent}\n", one_line(text))
+        }
+        BridgeEvent::Asked(question) => asked(question, run),
+        BridgeEvent::Settled { how, .. } => match how {
+            Settled::Answered(answer) => format!("{NOTE}answered:{NOTE:#} {}\n", plain(answer.trim())),
+            Settled::TimedOut => format!("{NOTE}nobody answered in time{NOTE:#}\n"),
+            Settled::Withdrawn => return None,
+        },
+        BridgeEvent::Refused { why } => {
+            format!("{NOTE}somebody was sent away from the bridge:{NOTE:#} {}\n", refused(*why))
+        }
+        BridgeEvent::Connected { .. }
+        | BridgeEvent::Greeted { .. }
+        | BridgeEvent::ToolsListed
+        | BridgeEvent::Called { .. }
+        | BridgeEvent::Answered { .. } => return None,
+    })
+}
+
+/// A question to a person, and how it is answered.
+fn asked(question: &Question, run: &str) -> String {
+    let mut text = format!("{NOTE}asks:{NOTE:#} {}\n", plain(question.text.trim()));
+    for (index, option) in question.options.iter().enumerate() {
+        let _ = writeln!(text, "  {}. {}", index + 1, one_line(option));
+    }
+    let default = question.default.as_deref().map(|default| format!(", then: {}", one_line(default)));
+    let _ = writeln!(
+        text,
+        "{FAINT}  ostler answer {run} TEXT, within {}{}{FAINT:#}",
+        time(question.within),
+        default.unwrap_or_default()
+    );
+    text
+}
+
+fn refused(why: Refusal) -> &'static str {
+    match why {
+        Refusal::Host => "it asked for another host",
+        Refusal::Origin => "it is a web page",
+        Refusal::Token => "its token is missing or wrong",
+        Refusal::Query => "its address had a query",
+        Refusal::TooLong => "its message was too long",
+        Refusal::Garbled => "its message could not be read",
     }
 }
 

@@ -106,10 +106,12 @@ pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
             Channel::Tree => Input::TreeBusy,
             Channel::Workspace => Input::WorkspaceChanged,
         }],
+        RunEventKind::Bridge(event) if event.is_life() => vec![Input::BridgeCall],
         RunEventKind::Parked { .. } => vec![Input::Parked],
         RunEventKind::Unparked => vec![Input::Unparked],
         RunEventKind::Exited { .. } => vec![Input::Exited, Input::Eof],
-        RunEventKind::Noise { .. }
+        RunEventKind::Bridge(_)
+        | RunEventKind::Noise { .. }
         | RunEventKind::Warn { .. }
         | RunEventKind::Stopping { .. }
         | RunEventKind::Resumed { .. }
