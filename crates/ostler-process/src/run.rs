@@ -221,7 +221,7 @@ pub async fn run(
     if let Some(past) = &mut past
         && past.session.as_ref().is_some_and(|session| !round::is_there(plan, session))
     {
-        // It was killed before the agent had written down that there is a session.
+        // It was killed before the agent had written down what it was asked.
         past.session = None;
     }
     let (spent, turns) = past.as_ref().map_or((None, 0), |past| (past.spent, past.turns));
@@ -237,6 +237,7 @@ pub async fn run(
         bridge: BridgeSide::new(plan, bridge),
         private: BTreeSet::new(),
         session: past.as_ref().and_then(|past| past.session.clone()),
+        has_worked: false,
         resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
         jitter: jitter(&facts.run),
         survivors: 0,
@@ -313,6 +314,8 @@ struct Run<'a> {
     /// Files that were written for the agent alone.
     private: BTreeSet<PathBuf>,
     session: Option<String>,
+    /// The agent did something of what it was asked.
+    has_worked: bool,
     /// Before this process of Ostler, and by it when it began.
     resumes: u32,
     /// What this run adds to a time at which many will come back.
@@ -366,9 +369,15 @@ impl<'a> Run<'a> {
             if let Some(by) = self.requests.stop {
                 return Ok((RunOutcome::Cancelled { by }, evidence));
             }
-            attempt = Attempt { number: attempt.number + 1, prompt, resumed: self.session.clone() };
+            attempt = attempt.next(prompt, self.resumable(), self.plan.prompt);
             self.desk.tell(RunEventKind::Resumed { attempt: attempt.number, reason, by: ResumedBy::Run })?;
         }
+    }
+
+    /// The session, if the agent knows in it what it was asked.
+    fn resumable(&self) -> Option<String> {
+        let is_known = |session: &String| self.has_worked || round::is_there(self.plan, session);
+        self.session.clone().filter(is_known)
     }
 
     /// Starts a process. That it does not come up is an outcome.

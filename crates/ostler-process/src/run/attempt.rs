@@ -32,4 +32,33 @@ impl Attempt {
             }
         }
     }
+
+    /// The next one of the same run. Without a session in which it was asked, the agent is asked again.
+    pub(super) fn next(self, prompt: String, session: Option<String>, original: &str) -> Self {
+        let number = self.number + 1;
+        match (session, self.resumed) {
+            (Some(session), _) => Self { number, prompt, resumed: Some(session) },
+            (None, None) => Self { number, prompt: self.prompt, resumed: None },
+            (None, Some(_)) => Self { number, prompt: original.to_owned(), resumed: None },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_has_no_session_is_asked_again() {
+        let next = |attempt: Attempt, session: Option<&str>| {
+            let next = attempt.next("go on".to_owned(), session.map(str::to_owned), "do it");
+            (next.number, next.prompt, next.resumed)
+        };
+        let text = str::to_owned;
+        let first = || Attempt::first("do it, and quickly");
+        assert_eq!(next(first(), Some("s")), (2, text("go on"), Some(text("s"))));
+        assert_eq!(next(first(), None), (2, text("do it, and quickly"), None));
+        let second = Attempt { number: 2, prompt: text("go on"), resumed: Some(text("s")) };
+        assert_eq!(next(second, None), (3, text("do it"), None));
+    }
 }

@@ -1,7 +1,7 @@
 //! A run that is killed at any moment is gone on with: its journal is whole, the session is the same one, and what was
 //! done is not done again.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -57,8 +57,30 @@ fn journal(yard: &Yard) -> Vec<Value> {
     events
 }
 
+/// How much of a journal is shown when a test fails.
+const SHOWN: usize = 40;
+
+/// Says what the run came to, should the test fail: it is another each time.
+struct Witness<'a>(&'a Yard);
+
+impl Drop for Witness<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let said =
+            |args: &[&str]| self.0.ostler(args).output().map(|output| output.stdout).unwrap_or_default();
+        let (why, events) = (said(&["runs", "why", "last"]), said(&["runs", "events", "last"]));
+        let events = String::from_utf8_lossy(&events).into_owned();
+        let first = events.lines().count().saturating_sub(SHOWN);
+        let tail: Vec<&str> = events.lines().skip(first).collect();
+        let _ = writeln!(std::io::stderr(), "{}\n{}", String::from_utf8_lossy(&why), tail.join("\n"));
+    }
+}
+
 fn goes_on_after_every_kill(player: Player) {
     let Some(yard) = Yard::of(player) else { return };
+    let _witness = Witness(&yard);
     let script = yard.script(FIVE);
     let first = ["-a", player.agent().name(), "--permissions", "all", &script, "Do the five pieces."];
     assert!(!killed(&yard, &first, moment(player, 0)), "it ended too soon to be killed");
@@ -79,8 +101,16 @@ fn goes_on_after_every_kill(player: Player) {
     assert_eq!((ended.status.code(), &last["outcome"]), (Some(0), &"completed".into()), "{last}");
 
     let events = journal(&yard);
-    let sessions = events.iter().filter(|event| event["event"] == "started").map(|event| &event["session"]);
-    assert!(sessions.into_iter().all(|session| *session == last["session"]), "another session: {events:#?}");
+    // A session is only begun anew if the agent was killed before it had written down what it was asked.
+    let is_anew = |event: &Value| event["reason"].as_str().is_some_and(|why| why.contains("begins anew"));
+    let first = events.iter().rposition(is_anew).unwrap_or(0);
+    let is_work = |event: &Value| event["event"] == "said" || event["event"] == "tool_started";
+    assert!(!events[..first].iter().any(is_work), "begun anew after it had worked: {events:#?}");
+    let sessions = events[first..].iter().filter(|event| event["event"] == "started");
+    assert!(
+        sessions.map(|event| &event["session"]).all(|session| *session == last["session"]),
+        "another session: {events:#?}"
+    );
     // A call is not made again once the agent went on after it. Before that it may not have written down its end: Codex
     // tells it first.
     let (mut open, mut told, mut over) = (Vec::new(), Vec::new(), Vec::new());
@@ -114,6 +144,10 @@ mod goes_on {
     #[test]
     fn claude() {
         goes_on_after_every_kill(Player::ClaudeStream);
+    }
+    #[test]
+    fn codex() {
+        goes_on_after_every_kill(Player::Codex);
     }
     #[test]
     fn opencode() {

@@ -61,7 +61,7 @@ fn a_live_run_is_stopped_from_elsewhere() {
 #[test]
 fn a_run_that_was_left_is_gone_on_with() {
     let ground = ground();
-    let agent = script(&ground, "echo begun; cat >> heard.txt; test -f stay && exec sleep 98765; exit 0");
+    let agent = script(&ground, "cat >> heard.txt; echo begun; test -f stay && exec sleep 98765; exit 0");
     ground.put("project/stay", "");
     let (mut child, _lines) = begun(&ground, &agent, "begun");
     let busy = ground.run(&["run", "--resume", "last"]);
@@ -88,6 +88,51 @@ fn a_run_that_was_left_is_gone_on_with() {
     let done = ground.run(&["run", "--resume", "last"]);
     assert_eq!(done.code, Some(2));
     assert!(done.stderr.contains("nothing is left to do"), "{}", done.stderr);
+}
+
+/// A Codex that keeps a record as the real one does: first that there is a session, later what it was asked in it.
+const RECORDED: &str = r#"
+test "$1" = --version && { echo codex-cli 0.1.0; exit; }
+id=01234567-89ab-7def-8123-456789abcdef
+record=$HOME/.codex/sessions/2026/01/01/rollout-x-$id.jsonl
+mkdir -p "${record%/*}"
+test -f "$record" || echo '{"type":"session_meta","payload":{"id":"'$id'"}}' > "$record"
+echo "$*" >> heard.txt
+cat >> heard.txt
+test -f written && echo '{"type":"event_msg","payload":{"type":"item_completed","item":
+    {"type":"UserMessage","content":[{"type":"text","text":"x"}]}}}' | tr -d '\n' >> "$record" && echo >> "$record"
+echo '{"type":"thread.started","thread_id":"'$id'"}'
+echo '{"type":"turn.started"}'
+test -f stay && exec sleep 98766
+echo '{"type":"item.completed","item":{"id":"item_0","type":"agent_message","text":"done"}}'
+echo '{"type":"turn.completed","usage":{"input_tokens":1,"cached_input_tokens":0,"output_tokens":1}}'
+"#;
+
+#[test]
+fn an_agent_that_had_not_written_down_what_it_was_asked_is_asked_again() {
+    for (written, want) in [(false, "the task itself"), (true, "Go on where you stopped")] {
+        let ground = ground();
+        let codex = ground.script("codex", RECORDED);
+        ground.put("ostler/config.toml", &format!("[agents.codex]\nprogram = {codex:?}\n"));
+        ground.put("project/stay", "");
+        if written {
+            ground.put("project/written", "");
+        }
+        let mut command = ground.command(&["run", "-a", "codex", "--json", "the task itself"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.map(|line| line.unwrap()).any(|line| line.contains("\"started\"")));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        fs::remove_file(ground.at("project/stay")).unwrap();
+        fs::remove_file(ground.at("project/heard.txt")).unwrap();
+
+        let ended = ground.run(&["run", "--resume", "last", "--json"]);
+        assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+        let heard = fs::read_to_string(ground.at("project/heard.txt")).unwrap();
+        assert!(heard.contains(want), "{heard}");
+        assert_eq!(heard.contains(" resume "), written, "{heard}");
+    }
 }
 
 #[test]

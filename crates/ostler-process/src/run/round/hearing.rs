@@ -14,6 +14,7 @@ use ostler_agent::stopping::{self, StopReason};
 use ostler_agent::waiting;
 use ostler_agent::watchdog::{EventKind, Input, State};
 
+use super::transcript::is_work;
 use super::{Life, Round};
 use crate::journal::{JournalError, Stream};
 
@@ -138,6 +139,7 @@ impl Round<'_, '_> {
     }
 
     fn remember(&mut self, event: &AgentEvent) {
+        self.run.has_worked |= is_work(event);
         match event {
             AgentEvent::Started { session, .. } => {
                 self.run.session = Some(session.clone());

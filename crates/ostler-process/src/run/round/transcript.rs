@@ -60,13 +60,39 @@ enum Known {
     All,
 }
 
-/// Whether the agent has a record of the session, as far as that can be told. A session that was only begun has none, and
-/// cannot be resumed.
+/// Whether the agent has a record of the session with what it was asked, as far as that can be told. A session that was
+/// only begun has none: told to go on in it, the agent would not know with what.
 pub(in crate::run) fn is_there(plan: &Plan<'_>, session: &str) -> bool {
     let Some((places, reading)) = places(plan, session) else { return true };
     let mut followed = Followed { session: session.to_owned(), tail: Tail::new(places), reading };
-    followed.find(Known::All);
-    !matches!(followed.reading, Reading::Wanted(_))
+    followed.find(Known::Nothing);
+    match followed.reading {
+        Reading::Nothing => true,
+        Reading::Wanted(_) => false,
+        Reading::Found(lines) => was_asked(plan, lines),
+    }
+}
+
+/// Whether a record has a prompt, or anything that follows from one. One that cannot be read may have.
+fn was_asked(plan: &Plan<'_>, mut lines: Lines) -> bool {
+    let mut decoder = plan.agent.decoder(None);
+    for _ in 0..MOST_READS {
+        let mut is_found = false;
+        let read = lines.read(|frame| {
+            let Frame::Line(line) = frame else { return };
+            let Record::Json(value) = Record::read(line) else { return };
+            let events = decoder.events(Source::Transcript, &value);
+            is_found |=
+                events.iter().any(|event| matches!(event, AgentEvent::Asked { .. }) || is_work(event));
+        });
+        match read {
+            _ if is_found => return true,
+            Ok(Progress::More | Progress::StartedOver) => {}
+            Ok(Progress::CaughtUp) => return false,
+            Err(_) => return true,
+        }
+    }
+    true
 }
 
 impl Transcript {
@@ -246,7 +272,7 @@ impl Round<'_, '_> {
 }
 
 /// Whether it is something that the standard output would have told too.
-fn is_work(event: &AgentEvent) -> bool {
+pub(super) fn is_work(event: &AgentEvent) -> bool {
     match event {
         AgentEvent::Said { .. }
         | AgentEvent::Thought { .. }
