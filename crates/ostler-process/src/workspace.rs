@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod git;
+pub mod harmless;
 mod monitor;
 mod presence;
 mod rules;
@@ -18,6 +19,7 @@ mod watched;
 pub use git::{Diff, DiffStat};
 pub use monitor::{Method, Monitor};
 pub use presence::Presence;
+pub use rules::Rules;
 pub use snapshot::Snapshot;
 
 use walk::Leash;

@@ -1,8 +1,4 @@
-//! What git says about a workspace, in figures.
-//!
-//! An agent can write a repository's configuration, and git runs programs that are named there: hooks, file monitors,
-//! filters, drivers for diffs. None of them may run here, outside of what contains the agent. So each is switched off,
-//! filters by name after asking which there are, and nothing is fetched or written.
+//! What git says about a workspace, in figures. No program that the repository names is run: see `harmless`.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -11,13 +7,8 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
+use super::harmless::{LIST_SETTINGS, SETTINGS, VARIABLES, without_filters};
 use crate::capture::{Captured, capture};
-
-/// How many filters are switched off. With more of them there are no figures; a repository has one or two.
-const MOST_FILTERS: usize = 64;
-
-/// Longest list of settings that is read: well below what is kept of a program's output, so that it is the whole list.
-const LONGEST_LIST: usize = 64 * 1024;
 
 /// Lines that are different from a commit. Files that git does not know are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,7 +76,7 @@ impl Git {
     }
 
     async fn stat(&self, root: &Path, commit: &str) -> Option<DiffStat> {
-        let listed = self.run(root, &["config", "--list", "--name-only", "-z"], &[]).await?;
+        let listed = self.run(root, &LIST_SETTINGS, &[]).await?;
         let filters = without_filters(&listed)?;
         let asked = [
             "diff",
@@ -108,14 +99,8 @@ impl Git {
         for name in ["HOME", "XDG_CONFIG_HOME"] {
             command.envs(env::var_os(name).map(|value| (OsStr::new(name).to_owned(), value)));
         }
-        command.envs([
-            ("GIT_OPTIONAL_LOCKS", "0"),
-            ("GIT_TERMINAL_PROMPT", "0"),
-            ("GIT_NO_LAZY_FETCH", "1"),
-            ("GIT_ALLOW_PROTOCOL", "none"),
-        ]);
-        command.arg("--no-pager").args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
-        for setting in settings {
+        command.envs(VARIABLES).arg("--no-pager");
+        for setting in SETTINGS.into_iter().chain(settings.iter().map(String::as_str)) {
             command.args(["-c", setting]);
         }
         command.args(arguments).current_dir(root).stdin(Stdio::null());
@@ -131,25 +116,6 @@ impl Git {
             }
         }
     }
-}
-
-/// Settings that switch off every filter among these names. None if there are too many, or one cannot be named.
-fn without_filters(names: &str) -> Option<Vec<String>> {
-    let mut filters: Vec<&str> = names
-        .split('\0')
-        .filter_map(|name| name.strip_prefix("filter.")?.rsplit_once('.').map(|(filter, _)| filter))
-        .collect();
-    filters.sort_unstable();
-    filters.dedup();
-    // `-c` ends a name at the first `=`.
-    let is_whole = names.len() <= LONGEST_LIST && filters.len() <= MOST_FILTERS;
-    if !is_whole || filters.iter().any(|filter| filter.contains(['=', '\n', '\u{fffd}'])) {
-        return None;
-    }
-    let off = |filter: &&str| {
-        ["clean=", "smudge=", "process=", "required=false"].map(|key| format!("filter.{filter}.{key}"))
-    };
-    Some(filters.iter().flat_map(off).collect())
 }
 
 /// ` 3 files changed, 10 insertions(+), 2 deletions(-)`, of which each part may be missing.

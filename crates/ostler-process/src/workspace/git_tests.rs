@@ -113,15 +113,3 @@ fn what_git_says_is_read() {
         assert_eq!(shortstat(said), want, "{said}");
     }
 }
-
-#[test]
-fn filters_are_switched_off_by_name_or_git_is_not_asked() {
-    let off = without_filters("core.bare\0filter.lfs.clean\0filter.lfs.process\0filter.a.b.clean\0").unwrap();
-    assert_eq!(off.len(), 8);
-    assert_eq!(off[0], "filter.a.b.clean=");
-    assert_eq!(without_filters("core.bare\0"), Some(vec![]));
-    assert_eq!(without_filters("filter.a=b.clean\0"), None);
-    assert_eq!(without_filters(&"x.y\0".repeat(LONGEST_LIST)), None);
-    let many: String = (0..=MOST_FILTERS).map(|number| format!("filter.{number}.clean\0")).collect();
-    assert_eq!(without_filters(&many), None);
-}

@@ -24,14 +24,14 @@ const MOST_LEVELS: usize = 64;
 
 /// The rules of one folder, and those of the folders above.
 #[derive(Debug)]
-pub(super) struct Rules {
+pub struct Rules {
     own: Gitignore,
     above: Option<Arc<Rules>>,
 }
 
 impl Rules {
     /// What holds at a workspace's root, apart from its own file.
-    pub(super) fn above(root: &Path) -> Option<Arc<Self>> {
+    pub fn above(root: &Path) -> Option<Arc<Self>> {
         let is_top = |folder: &&Path| folder.join(".git").exists();
         let top = root.ancestors().take(MOST_LEVELS).find(is_top)?;
         let everywhere = gitconfig_excludes_path().and_then(|file| Self::read(top, &file, None));
@@ -45,12 +45,12 @@ impl Rules {
     }
 
     /// What holds inside a folder, given what holds outside.
-    pub(super) fn inside(folder: &Path, above: Option<Arc<Self>>) -> Option<Arc<Self>> {
+    pub fn inside(folder: &Path, above: Option<Arc<Self>>) -> Option<Arc<Self>> {
         Self::read(folder, &folder.join(RULES_FILE), above)
     }
 
     /// Whether an entry of this folder is ignored. The nearest rule decides.
-    pub(super) fn ignores(&self, path: &Path, is_folder: bool) -> bool {
+    pub fn ignores(&self, path: &Path, is_folder: bool) -> bool {
         let mut rules = Some(self);
         while let Some(level) = rules {
             match level.own.matched(path, is_folder) {
