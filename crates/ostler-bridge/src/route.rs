@@ -23,7 +23,7 @@ use crate::capability::{Capabilities, Capability};
 use crate::event::{BridgeEvent, Telling};
 use crate::receipts::{Broken, Chain, Head, Past, Receipt, ReceiptError, ReceiptKind, Verified};
 use crate::secret::{Key, NoRandomness, Token};
-use crate::store::{Store, StoreError};
+use crate::store::{self, Artifact, Store, StoreError};
 use crate::tools::Tool;
 use crate::upstream::Upstream;
 
@@ -155,6 +155,8 @@ struct Ledger {
     store: Store,
     standing: Standing,
     drafts: std::collections::BTreeMap<String, String>,
+    /// The hash of the newest accepted document of each kind.
+    hashes: std::collections::BTreeMap<String, String>,
 }
 
 impl Room {
@@ -171,11 +173,13 @@ impl Room {
         let (chain, past) =
             Chain::open(&path, &terms.run, terms.attempt, Key::random()?, terms.head.as_ref())?;
         let mut standing = Standing::new(terms.required.iter().cloned());
+        let mut hashes = std::collections::BTreeMap::new();
         if let Past::Confirmed(receipts) = &past {
             recall(&mut standing, receipts);
+            hashes = store::hashes(receipts);
         }
         let (telling, events) = Telling::new();
-        let ledger = Ledger { chain, store, standing, drafts: std::collections::BTreeMap::new() };
+        let ledger = Ledger { chain, store, standing, drafts: std::collections::BTreeMap::new(), hashes };
         let room = Self {
             terms,
             agent: Token::random()?,
@@ -305,6 +309,12 @@ impl Route {
     /// The numbers of the questions that are open, the oldest first.
     pub fn open_questions(&self) -> Vec<u64> {
         self.room.questions.open()
+    }
+
+    /// The accepted documents, as they are on disk now.
+    pub fn artifacts(&self) -> Vec<Artifact> {
+        let hashes = locked(&self.room.ledger).hashes.clone();
+        store::artifacts(&self.room.terms.folder, &hashes)
     }
 
     /// Where the receipts end, for the outcome.

@@ -1,9 +1,15 @@
 //! Artifacts on disk: what was accepted, byte for byte, with its history, and the newest rejected draft of each kind.
 
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::receipts::{Receipt, ReceiptKind};
+use crate::secret::hex;
 
 /// An artifact could not be kept.
 #[derive(Debug, thiserror::Error)]
@@ -57,4 +63,55 @@ fn write(path: &Path, content: &str) -> Result<(), StoreError> {
     made.and_then(|mut file| file.write_all(content.as_bytes()))
         .and_then(|()| std::fs::rename(&beside, path))
         .map_err(|source| StoreError { path: path.to_owned(), source })
+}
+
+/// The newest accepted document of one kind.
+#[derive(Debug)]
+pub struct Artifact {
+    /// Its kind.
+    pub kind: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its bytes, if they are those that were accepted.
+    pub content: Result<Vec<u8>, Changed>,
+}
+
+/// Why a document is not the one that was accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum Changed {
+    /// It has other bytes.
+    #[error("{} is not what was accepted: somebody changed it", .path.display())]
+    Bytes {
+        /// Which.
+        path: PathBuf,
+    },
+    /// It is not there.
+    #[error("could not read {}: {source}", .path.display())]
+    Gone {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What receipts say of the newest document of each kind: its kind, and the hash of its bytes.
+pub fn hashes(receipts: &[Receipt]) -> BTreeMap<String, String> {
+    let artifacts = receipts.iter().filter(|receipt| receipt.kind == ReceiptKind::Artifact);
+    let pairs = artifacts.filter_map(|receipt| receipt.field("type").zip(receipt.field("sha256")));
+    pairs.map(|(kind, hash)| (kind.to_owned(), hash.to_owned())).collect()
+}
+
+/// The accepted documents of a run, from its folder.
+pub fn artifacts(folder: &Path, hashes: &BTreeMap<String, String>) -> Vec<Artifact> {
+    let one = |(kind, hash): (&String, &String)| {
+        let path = folder.join("artifacts").join(format!("{kind}.md"));
+        let content = match std::fs::read(&path) {
+            Ok(bytes) if hex(&Sha256::digest(&bytes)) == *hash => Ok(bytes),
+            Ok(_) => Err(Changed::Bytes { path: path.clone() }),
+            Err(source) => Err(Changed::Gone { path: path.clone(), source }),
+        };
+        Artifact { kind: kind.clone(), path, content }
+    };
+    hashes.iter().map(one).collect()
 }

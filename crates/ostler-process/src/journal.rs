@@ -89,6 +89,16 @@ pub struct Given {
     pub max_tokens: Option<u64>,
     /// Turns that it may take.
     pub max_turns: Option<u32>,
+    /// Whether it had a bridge.
+    pub bridge: bool,
+    /// Kinds of artifacts that its agent must hand over.
+    pub require_artifacts: Vec<String>,
+    /// What its agent may do at the bridge, if not the usual.
+    pub capabilities: Option<String>,
+    /// MCP servers whose tools are passed on: `NAME=URL`, `NAME=COMMAND`.
+    pub mcp: Vec<String>,
+    /// Where accepted artifacts are copied to.
+    pub export_artifacts: Option<PathBuf>,
 }
 
 /// Why a journal cannot be kept.

@@ -274,17 +274,29 @@ fn jitter(run: &str) -> Duration {
     Duration::from_secs(run.bytes().rev().take(4).map(u64::from).sum::<u64>() % MOST_JITTER + 1)
 }
 
-/// A run that ended before an agent could be started. `bridge` is what is kept of its bridge.
+/// How a run ended for which no agent could be started.
+pub struct Unstarted {
+    /// How.
+    pub outcome: RunOutcome,
+    /// What to try.
+    pub hint: Option<String>,
+    /// What is kept of its bridge.
+    pub bridge: serde_json::Value,
+    /// How long ago it began.
+    pub age: Duration,
+}
+
+/// A run that ended before an agent could be started.
 pub fn unstarted(
     facts: &Facts,
     journal: Journal,
-    outcome: RunOutcome,
-    bridge: serde_json::Value,
+    ended: Unstarted,
     observe: &mut Observer<'_>,
 ) -> Result<Report, JournalError> {
-    let desk = Desk::new(journal, observe, Duration::ZERO);
+    let Unstarted { outcome, hint, bridge, age } = ended;
+    let desk = Desk::new(journal, observe, age);
     let mut report = Report {
-        hint: None,
+        hint,
         outcome,
         session: None,
         turns: 0,

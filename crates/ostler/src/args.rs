@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{agents, completions, config, doctor, rehearse, run, runs, say, stop};
+use crate::commands::{agents, answer, completions, config, doctor, rehearse, run, runs, say, stop};
 use crate::config::ColorWhen;
 
 /// Runs coding agents for you: supervised, scriptable, remembered.
@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Stop(stop::Args),
     /// Tell the agent of a live run something.
     Say(say::Args),
+    /// Answer a question that the agent of a live run asks.
+    Answer(answer::Args),
     /// List, install and check agents.
     Agents(agents::Args),
     /// Play a scripted model for real agents: no account, no tokens.
@@ -64,6 +66,7 @@ impl Command {
             | Self::Runs(_)
             | Self::Stop(_)
             | Self::Say(_)
+            | Self::Answer(_)
             | Self::Agents(_)
             | Self::Rehearse(_) => false,
         }

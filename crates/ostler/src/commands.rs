@@ -2,6 +2,7 @@
 //! exit code to end, and leaves every failure to `report.rs`.
 
 pub(crate) mod agents;
+pub(crate) mod answer;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
@@ -38,6 +39,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             Command::Runs(args) => runs::run(args, &here).await,
             Command::Stop(args) => stop::run(args, &here).await,
             Command::Say(args) => say::run(args, &here).await,
+            Command::Answer(args) => answer::run(args, &here).await,
             Command::Agents(args) => agents::run(args, &here).await,
             Command::Rehearse(args) => rehearse::run(args, &here).await,
             Command::Doctor(args) => doctor::run(args, &here).await,

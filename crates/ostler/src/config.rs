@@ -20,7 +20,8 @@ use ostler_agent::agent::Agent;
 use ostler_agent::agents::AGENTS;
 use ostler_agent::document::Mistake;
 
-pub(crate) use sections::{ColorWhen, Config, ProbeAt, Run as RunSection};
+pub(crate) use file::read as read_small;
+pub(crate) use sections::{ColorWhen, Config, McpServer, ProbeAt, Run as RunSection};
 pub(crate) use trust::{Trust, TrustError, folder};
 pub(crate) use values::Span;
 

@@ -10,7 +10,7 @@ use ostler_process::probe::ProbeError;
 use ostler_process::run::RunError;
 
 use crate::commands::rehearse::RehearseError;
-use crate::commands::run::RunUsage;
+use crate::commands::run::{BridgeUsage, RunUsage};
 use crate::config::{ConfigError, TrustError};
 use crate::home::HomeError;
 use crate::interrupt::Interrupted;
@@ -27,6 +27,8 @@ pub(crate) const NOT_INSTALLED: u8 = 14;
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    #[error(transparent)]
+    BridgeUsage(#[from] BridgeUsage),
     #[error(transparent)]
     Call(#[from] CallError),
     #[error(transparent)]
@@ -67,6 +69,7 @@ impl Failure {
     /// What to try.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
+            Self::BridgeUsage(error) => error.hint(),
             Self::Call(error) => error.hint(),
             Self::Config(error) => error.hint(),
             Self::Home(error) => error.hint(),
@@ -88,7 +91,7 @@ impl Failure {
     /// The code to end with.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Log(_) | Self::UnknownAgent(_) => USAGE,
+            Self::BridgeUsage(_) | Self::Config(_) | Self::Log(_) | Self::UnknownAgent(_) => USAGE,
             Self::RunUsage(error) if error.is_usage() => USAGE,
             Self::Journal(JournalError::Unknown { .. } | JournalError::Busy { .. })
             | Self::Run(RunError::Refused(_)) => USAGE,

@@ -120,10 +120,11 @@ fn accept(ledger: &mut Ledger, kind: &Kind, content: &str) -> (Handed, Option<Br
     if let Err(error) = ledger.store.accept(&kind.name, number, content) {
         return (Handed::Unkept { why: format!("{error}: {}", error.source) }, None);
     }
+    let hash = hex(&Sha256::digest(content.as_bytes()));
     let fields = Map::from_iter([
         ("type".to_owned(), Value::from(kind.name.as_str())),
         ("bytes".to_owned(), Value::from(content.len())),
-        ("sha256".to_owned(), Value::from(hex(&Sha256::digest(content.as_bytes())))),
+        ("sha256".to_owned(), Value::from(hash.as_str())),
     ]);
     let receipt = match ledger.chain.append(ReceiptKind::Artifact, fields) {
         Ok(receipt) => receipt,
@@ -131,6 +132,7 @@ fn accept(ledger: &mut Ledger, kind: &Kind, content: &str) -> (Handed, Option<Br
     };
     ledger.drafts.remove(&kind.name);
     ledger.standing.accepted(&kind.name, receipt.seq);
+    ledger.hashes.insert(kind.name.clone(), hash);
     let (receipt, bytes) = (receipt.to_string(), content.len());
     let event = BridgeEvent::Accepted { kind: kind.name.clone(), receipt: receipt.clone(), bytes };
     (Handed::Accepted { receipt, bytes, missing: ledger.standing.missing() }, Some(event))

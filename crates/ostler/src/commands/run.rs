@@ -1,8 +1,11 @@
 //! `ostler run`: one supervised task, to its outcome.
 
 mod absent;
+mod answering;
 mod args;
+mod bridge;
 mod choice;
+mod crossing;
 mod fetch;
 mod json_voice;
 mod prepare;
@@ -21,12 +24,15 @@ use ostler_agent::outcome::CancelledBy;
 use ostler_agent::run_event::RunEvent;
 use ostler_process::control::{About, Door};
 use ostler_process::notify::notify;
-use ostler_process::run::{self, Incoming, Report, Request};
+use ostler_process::run::{self, Bridge, Incoming, Report, Request, RunError};
 use tokio::sync::mpsc;
 
 use args::Voice;
 pub(crate) use args::{Args, Level};
+pub(crate) use bridge::{BridgeUsage, head};
+use bridge::{Bridged, Wanted};
 use choice::Choice;
+use crossing::Crossing;
 pub(crate) use prepare::RunUsage;
 use prepare::{Prepared, locate, prepare, prompt, usable};
 use telling::Telling;
@@ -51,7 +57,8 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let settings = here.settings()?;
     let (choice, play) = Choice::of(&args, prompt, &settings, here)?;
     let earlier = choice.earlier.as_ref().map(|(kept, _)| &kept.facts);
-    let terms = Terms::of(&args, earlier, &settings.config)?;
+    let terms = Terms::of(&args, earlier, &settings.config, &here.cwd)?;
+    let wanted = Wanted::of(&choice, &terms, &settings, here)?;
     usable(&choice.workspace, terms.permissions)?;
     let located = tokio::select! {
         biased;
@@ -67,7 +74,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
             return Err(failure);
         }
     };
-    let prepared = prepare(&args, &choice, &found, &terms, play, here).await?;
+    let prepared = prepare(&args, &choice, &found, &terms, (play, wanted), here).await?;
     let folder = prepared.journal.folder().to_owned();
     let report = Box::pin(supervised(prepared, voice, &mut signals, here)).await?;
     tell_somebody(&settings, &folder, &mut signals).await;
@@ -96,14 +103,34 @@ async fn supervised(
 ) -> Result<Report, Failure> {
     let door = door(&prepared, here);
     let (ask, requests) = mpsc::channel(REQUESTS);
-    let Prepared { plan, facts, beginning, journal, rehearsed } = prepared;
-    let incoming = Incoming { requests, bridge: None };
+    let Prepared { mut plan, facts, beginning, journal, rehearsed, wanted, kept } = prepared;
     let mut telling = Telling::begin(voice, &facts, plan.policy.limits, journal.folder())?;
-    let mut observe = |event: &RunEvent, line: &str| telling.tell(event, line);
-    let ended = tokio::select! {
-        ended = run::run(&plan, &facts, beginning, journal, incoming, &mut observe) => ended,
-        never = forward(signals, ask.clone()) => match never {},
-        never = attend(door, ask) => match never {},
+    let (mut answering, questions) = answering::begin(voice);
+    let mut observe = |event: &RunEvent, line: &str| {
+        answering.note(event);
+        telling.tell(event, line);
+    };
+    let crossing = Crossing { facts: &facts, beginning: &beginning, folder: journal.folder(), kept };
+    let ended = match crossing.open(wanted.as_ref(), &plan, signals).await {
+        Ok((bridged, events)) => {
+            plan.bridge = bridged.as_ref().map(|bridged| bridged as &dyn Bridge);
+            plan.warnings = bridged.as_ref().map(Bridged::warnings).unwrap_or_default();
+            let incoming = Incoming { requests, bridge: events };
+            let ended = tokio::select! {
+                ended = run::run(&plan, &facts, beginning, journal, incoming, &mut observe) => ended,
+                never = forward(signals, ask.clone()) => match never {},
+                never = answering::attend(questions, ask.clone()) => match never {},
+                never = attend(door, ask) => match never {},
+            };
+            let export = wanted.as_ref().and_then(|wanted| wanted.export.as_deref());
+            if let (Some(bridged), Some(folder), Ok(_)) = (&bridged, export, &ended) {
+                bridged.export(folder);
+            }
+            ended
+        }
+        Err(unstarted) => {
+            Ok(run::unstarted(&facts, journal, unstarted, &mut observe).map_err(RunError::from)?)
+        }
     };
     if let Some(rehearsed) = rehearsed {
         rehearsed.end().await;

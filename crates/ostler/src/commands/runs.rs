@@ -2,6 +2,7 @@
 
 mod follow;
 mod prune;
+mod receipts;
 mod show;
 mod why;
 
@@ -109,7 +110,9 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         RunsCommand::Show(told) => {
             let kept = find(&runs, &told.run)?;
             if told.json {
-                display::json(&json_of(&kept))?;
+                let mut shown = json_of(&kept);
+                shown["receipts"] = receipts::of(&kept).map(|receipts| receipts.json()).unwrap_or_default();
+                display::json(&shown)?;
             } else {
                 display::text(&show::shown(&kept, here)?)?;
             }

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 const LARGEST_FILE_BYTES: u64 = 1024 * 1024;
 
 /// The file's text, or `None` if there is no file. Never waits for anyone.
-pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
     match read_regular(path) {
         Ok(text) => Ok(Some(text)),
         // `NotADirectory`: a parent is a file, so that there is nothing at this path either.

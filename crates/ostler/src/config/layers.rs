@@ -184,6 +184,7 @@ fn needs_trust(key: &[String], value: &Value) -> Option<&'static str> {
         ["rehearse", "listen"] if !is_loopback(text) => {
             Some("choose an address that other machines may reach")
         }
+        ["mcp", ..] => Some("choose which MCP servers there are"),
         ["network", "probe"] => Some("choose which address is connected to"),
         _ => None,
     }

@@ -27,6 +27,9 @@ pub(crate) struct Config {
     pub(crate) run: Run,
     pub(crate) network: Network,
     pub(crate) notify: Notify,
+    /// MCP servers whose tools may be passed on to agents, by name. A project's file may only set them if the project is
+    /// trusted.
+    pub(crate) mcp: BTreeMap<String, McpServer>,
     pub(crate) display: Display,
     pub(crate) log: Log,
 }
@@ -96,6 +99,8 @@ pub(crate) struct Run {
     pub(crate) max_tokens: Option<Count>,
     /// Stop after so many turns.
     pub(crate) max_turns: Option<Count>,
+    /// Whether agents get a bridge, at which they hand over and declare completion.
+    pub(crate) bridge: Option<Switch>,
 }
 
 /// Whom to tell how a run ended.
@@ -105,6 +110,18 @@ pub(crate) struct Notify {
     /// A program and its arguments, in words as in a shell, without one: it is started when a run ends, with the
     /// outcome as JSON on its standard input. A project's file may only set it if the project is trusted.
     pub(crate) command: Option<String>,
+}
+
+/// One MCP server: an address, or a program. An agent gets its tools if the run grants `upstream:NAME`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct McpServer {
+    /// Where it is, as in `http://127.0.0.1:9000/mcp`.
+    pub(crate) url: Option<String>,
+    /// The program that serves on its standard input and output, and its arguments, in words as in a shell, without one.
+    pub(crate) command: Option<String>,
+    /// What is sent with every request; `${NAME}` stands for a variable.
+    pub(crate) headers: BTreeMap<String, String>,
 }
 
 /// The way to the agents' providers.

@@ -2,11 +2,12 @@
 //! finds it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ostler_agent::outcome::RunOutcome;
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_process::journal::Journal;
-use ostler_process::run::unstarted;
+use ostler_process::run::{Unstarted, unstarted};
 use serde_json::Value;
 
 use super::args::Voice;
@@ -35,7 +36,8 @@ pub(super) fn keep(
     let journal = Journal::create(&here.home.runs(), &facts)?;
     let folder = journal.folder().to_owned();
     let mut last = String::new();
-    unstarted(&facts, journal, outcome, Value::Null, &mut |event: &RunEvent, line: &str| {
+    let ended = Unstarted { outcome, hint: None, bridge: Value::Null, age: Duration::ZERO };
+    unstarted(&facts, journal, ended, &mut |event: &RunEvent, line: &str| {
         if let RunEventKind::Outcome(_) = event.kind {
             last = format!("{line}\n");
         }

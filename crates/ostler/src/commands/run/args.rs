@@ -11,6 +11,7 @@ use ostler_agent::agent::{Engine, Permissions};
   ostler run -a codex \"make the tests pass\"
   ostler run --rehearse=tools --permissions all \"try it out\"
   ostler run --resume last                 go on with what was cut off
+  ostler run --require-artifact plan \"plan the move to SQLite\"
   git diff | ostler run --json - > events.ndjson
 
 Everything the agent writes is kept: `ostler runs` lists runs, `ostler runs why`
@@ -104,6 +105,26 @@ pub(crate) struct Args {
     /// Stop after so many turns.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) max_turns: Option<u32>,
+
+    /// Not complete before the agent has handed over an artifact of this kind; may be repeated.
+    #[arg(long, value_name = "TYPE", conflicts_with = "no_bridge")]
+    pub(super) require_artifact: Vec<String>,
+
+    /// Copy the artifacts that were accepted into this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "no_bridge")]
+    pub(super) export_artifacts: Option<PathBuf>,
+
+    /// What the agent may do at the bridge [default: artifacts,progress,ask].
+    #[arg(long, value_name = "LIST", conflicts_with = "no_bridge")]
+    pub(super) capabilities: Option<String>,
+
+    /// Pass the tools of an MCP server on to the agent: its address, or its command; may be repeated.
+    #[arg(long, value_name = "NAME=URL|COMMAND", value_parser = server, conflicts_with = "no_bridge")]
+    pub(super) mcp: Vec<String>,
+
+    /// Give the agent no bridge: completed is then what the agent says of itself.
+    #[arg(long)]
+    pub(super) no_bridge: bool,
 
     /// Add what is in this file to the agent's own system prompt.
     #[arg(long, value_name = "FILE")]
@@ -215,5 +236,12 @@ fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         Some(_) | None => Err("write it as NAME=VALUE".to_owned()),
+    }
+}
+
+fn server(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, place)) if !name.is_empty() && !place.trim().is_empty() => Ok(text.to_owned()),
+        Some(_) | None => Err("write it as NAME=URL or NAME=COMMAND".to_owned()),
     }
 }

@@ -7,13 +7,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ostler_agent::agent::Agent;
 use ostler_agent::budget::Ledger;
-use ostler_process::journal::{Facts, Journal};
+use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
 use ostler_process::run::{Beginning, Plan, RunError, inherited, limits_json};
 use ostler_rehearsal::script::Play;
 use rustix::fs::{Access, access};
+use serde_json::Value;
 
 use super::args::{Args, Level};
+use super::bridge::Wanted;
 use super::choice::{Choice, Picked};
 use super::fetch::fetch;
 use super::rehearsal::Rehearsed;
@@ -119,6 +121,10 @@ pub(super) struct Prepared<'a> {
     pub(super) beginning: Beginning,
     pub(super) journal: Journal,
     pub(super) rehearsed: Option<Rehearsed>,
+    /// The bridge that is to be opened.
+    pub(super) wanted: Option<Wanted>,
+    /// What its last outcome kept of the bridge.
+    pub(super) kept: Option<Value>,
 }
 
 /// Where the agent's program is, and that it starts. A rehearsal fetches it if it is not there.
@@ -193,7 +199,7 @@ pub(super) async fn prepare<'a>(
     choice: &'a Choice,
     found: &Found,
     terms: &'a Terms,
-    play: Option<Play>,
+    (play, wanted): (Option<Play>, Option<Wanted>),
     here: &Surroundings,
 ) -> Result<Prepared<'a>, Failure> {
     let session_id = args.session_id.map(|id| id.to_string());
@@ -217,7 +223,12 @@ pub(super) async fn prepare<'a>(
         bridge: None,
         warnings: Vec::new(),
     };
-    let facts = facts(choice, found, terms);
+    let mut facts = facts(choice, found, terms);
+    facts.given.bridge = wanted.is_some();
+    let kept = choice.earlier.as_ref().and_then(|(kept, _)| match &kept.state {
+        State::Ended(outcome) => Some(outcome["bridge"].clone()),
+        State::Live | State::Abandoned => None,
+    });
     let folder = here.home.runs().join(&facts.run);
     plan.launch(&folder.join("private")).map_err(RunError::from)?;
     here.home.create()?;
@@ -241,7 +252,7 @@ pub(super) async fn prepare<'a>(
         Some(set) => set.endpoint(),
         None => plan.agent.endpoint(&variable),
     };
-    Ok(Prepared { plan, facts, beginning, journal, rehearsed })
+    Ok(Prepared { plan, facts, beginning, journal, rehearsed, wanted, kept })
 }
 
 fn open(

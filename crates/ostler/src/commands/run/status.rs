@@ -2,11 +2,12 @@
 //!
 //! The watchdog here is fed with the run's events, as `ostler runs why` does it: what is shown is what it goes by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anstyle::Style;
+use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::budget::{Budget, Ledger};
 use ostler_agent::event::AgentEvent;
 use ostler_agent::outcome::Rule;
@@ -38,6 +39,8 @@ pub(super) struct Who {
     pub(super) workspace: String,
     /// Whether what it uses costs nothing.
     pub(super) is_rehearsed: bool,
+    /// Whether somebody can answer its questions where the line is: then it makes room for what is typed.
+    pub(super) is_answered_here: bool,
 }
 
 /// What has been heard of a run so far.
@@ -50,12 +53,23 @@ pub(super) struct Status {
     first: Option<Duration>,
     is_stopping: bool,
     is_over: bool,
+    /// Questions to a person that are open.
+    questions: BTreeSet<u64>,
 }
 
 impl Status {
     pub(super) fn new(who: Who, limits: Limits) -> Self {
         let (dog, ledger) = (Watchdog::new(limits), Ledger::new(Budget::default()));
-        Self { who, dog, ledger, calls: BTreeMap::new(), first: None, is_stopping: false, is_over: false }
+        Self {
+            who,
+            dog,
+            ledger,
+            calls: BTreeMap::new(),
+            first: None,
+            is_stopping: false,
+            is_over: false,
+            questions: BTreeSet::new(),
+        }
     }
 
     /// Takes an event.
@@ -72,6 +86,13 @@ impl Status {
                 self.calls.clear();
                 self.is_stopping = false;
             }
+            RunEventKind::Bridge(BridgeEvent::Asked(question)) => {
+                self.questions.insert(question.id);
+            }
+            RunEventKind::Bridge(BridgeEvent::Settled { question, .. }) => {
+                self.questions.remove(question);
+            }
+            RunEventKind::Exited { .. } => self.questions.clear(),
             RunEventKind::Stopping { .. } => self.is_stopping = true,
             RunEventKind::Outcome(_) => self.is_over = true,
             _ => {}
@@ -97,7 +118,8 @@ impl Status {
     /// The line, at a time since the run began; none once that is over. Begins with a space: that is where the cursor
     /// is.
     pub(super) fn line(&self, now: Duration, columns: usize) -> Option<String> {
-        if self.is_over {
+        let is_typed = self.who.is_answered_here && !self.questions.is_empty();
+        if self.is_over || is_typed {
             return None;
         }
         let verdict = self.dog.why(now);
@@ -203,7 +225,8 @@ mod tests {
     use super::*;
 
     fn status(rehearsed: bool) -> Status {
-        let who = Who { agent: "codex".to_owned(), workspace: "/w".to_owned(), is_rehearsed: rehearsed };
+        let (agent, workspace) = ("codex".to_owned(), "/w".to_owned());
+        let who = Who { agent, workspace, is_rehearsed: rehearsed, is_answered_here: false };
         Status::new(who, Limits::default())
     }
 

@@ -7,6 +7,7 @@ use ostler_agent::watchdog::Limits;
 use ostler_process::journal::Facts;
 use ostler_process::run::Report;
 
+use super::answering::is_possible;
 use super::args::Voice;
 use super::json_voice::JsonVoice;
 use super::show::{Show, Speech};
@@ -113,5 +114,6 @@ fn who(facts: &Facts) -> Who {
         agent: if is_command(facts) { program } else { facts.agent.clone() },
         workspace: facts.cwd.display().to_string(),
         is_rehearsed: facts.rehearse.is_some(),
+        is_answered_here: is_possible(Voice::Words),
     }
 }

@@ -1,6 +1,7 @@
 //! Under which terms a run happens: what a flag says, else what held for it before, else what is configured.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ostler_agent::budget::Budget;
@@ -27,12 +28,50 @@ pub(super) struct Terms {
     pub(super) env: Vec<String>,
     pub(super) policy: Policy,
     pub(super) budget: Budget,
+    /// What is wanted of a bridge; nothing, if none is wanted.
+    pub(super) bridge: Option<BridgeTerms>,
+}
+
+/// What is wanted of a bridge.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct BridgeTerms {
+    pub(super) require: Vec<String>,
+    pub(super) capabilities: Option<String>,
+    pub(super) mcp: Vec<String>,
+    pub(super) export: Option<PathBuf>,
+}
+
+impl BridgeTerms {
+    /// A run that had none has none when it is gone on with.
+    fn of(args: &Args, earlier: Option<&Given>, set: &RunSection, cwd: &Path) -> Option<Self> {
+        let is_wanted = match earlier {
+            Some(given) => given.bridge,
+            None => set.bridge.is_none_or(|is| is.0),
+        };
+        if args.no_bridge || !is_wanted {
+            return None;
+        }
+        let given = earlier.cloned().unwrap_or_default();
+        let several = |flag: &Vec<String>, before| if flag.is_empty() { before } else { flag.clone() };
+        Some(Self {
+            require: several(&args.require_artifact, given.require_artifacts),
+            capabilities: args.capabilities.clone().or(given.capabilities),
+            mcp: several(&args.mcp, given.mcp),
+            export: args.export_artifacts.as_ref().map(|path| cwd.join(path)).or(given.export_artifacts),
+        })
+    }
 }
 
 impl Terms {
     /// For a new run, or for one that is gone on with.
-    pub(super) fn of(args: &Args, earlier: Option<&Facts>, set: &Config) -> Result<Self, RunUsage> {
+    pub(super) fn of(
+        args: &Args,
+        earlier: Option<&Facts>,
+        set: &Config,
+        cwd: &Path,
+    ) -> Result<Self, RunUsage> {
         let (probe, set) = (set.network.probe.clone(), &set.run);
+        let bridge = BridgeTerms::of(args, earlier.map(|facts| &facts.given), set, cwd);
         let given = earlier.map(|facts| facts.given.clone());
         // Once a run has begun, what is configured later does not change it.
         let (set, given) = match given {
@@ -73,12 +112,21 @@ impl Terms {
                     .or(set.max_tokens.map(|count| count.0.into())),
                 max_turns: args.max_turns.or(given.max_turns).or(set.max_turns.map(|count| count.0)),
             },
+            bridge,
         })
     }
 
     /// What of it is kept with the run.
     pub(super) fn given(&self, model: Option<&str>) -> Given {
+        let bridge = self.bridge.clone();
+        let is_bridged = bridge.is_some();
+        let BridgeTerms { require, capabilities, mcp, export } = bridge.unwrap_or_default();
         Given {
+            bridge: is_bridged,
+            require_artifacts: require,
+            capabilities,
+            mcp,
+            export_artifacts: export,
             model: model.map(str::to_owned),
             allow: self.allow.clone(),
             system_prompt: self.system_prompt.clone(),
@@ -141,7 +189,7 @@ mod tests {
     fn a_flag_outranks_what_was_before_and_that_what_is_configured() {
         let set: Config = toml::from_str("[run]\nsilence = \"9s\"\nceiling = \"9s\"\nloop = 3").unwrap();
         let of = |words: &[&str], earlier: Option<&Facts>| {
-            let terms = Terms::of(&args(words), earlier, &set).unwrap();
+            let terms = Terms::of(&args(words), earlier, &set, Path::new("/w")).unwrap();
             let limits = terms.policy.limits;
             (limits.silence.as_secs(), limits.ceiling.as_secs(), limits.repeats.stop, terms.budget.max_turns)
         };
@@ -155,7 +203,8 @@ mod tests {
     #[test]
     fn what_a_run_was_given_it_is_given_again() {
         let facts = facts();
-        let terms = Terms::of(&args(&["--resume", "r"]), Some(&facts), &Config::default()).unwrap();
+        let terms =
+            Terms::of(&args(&["--resume", "r"]), Some(&facts), &Config::default(), Path::new("/w")).unwrap();
         assert_eq!(
             (terms.permissions, terms.agent_args.as_slice()),
             (Level::Deny, &["--old".to_owned()][..])
@@ -164,7 +213,7 @@ mod tests {
         let again = Given { max_resumes: Some(MAX_RESUMES), ..facts.given.clone() };
         assert_eq!(terms.given(None), again);
         let widened = args(&["--resume", "r", "--permissions", "all", "--agent-arg", "--new"]);
-        let terms = Terms::of(&widened, Some(&facts), &Config::default()).unwrap();
+        let terms = Terms::of(&widened, Some(&facts), &Config::default(), Path::new("/w")).unwrap();
         assert_eq!((terms.permissions, terms.agent_args.as_slice()), (Level::All, &["--new".to_owned()][..]));
     }
 }

@@ -7,7 +7,7 @@ use ostler_agent::event::{AgentEvent, Part, TurnOutcome};
 use ostler_agent::run_event::{Changes, RunEventKind};
 use ostler_process::journal::{JournalError, Kept, State};
 
-use super::{ago, now, state};
+use super::{ago, now, receipts, state};
 use crate::account::{self, Rows};
 use crate::commands::run::show::short;
 use crate::commands::run::summary::tries;
@@ -65,6 +65,9 @@ pub(super) fn shown(kept: &Kept, here: &Surroundings) -> Result<String, JournalE
             rows.add("detail", plain(detail).trim());
         }
         account::facts(&mut rows, outcome, heard.changes.as_ref(), facts.rehearse.is_some());
+    }
+    if let Some(receipts) = receipts::of(kept) {
+        rows.add("receipts", &receipts.words());
     }
     if heard.calls > 0 {
         let failed = match heard.failed_calls {

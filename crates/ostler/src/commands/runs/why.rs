@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use ostler_agent::bridge::{BridgeEvent, Contact};
 use ostler_agent::outcome::Rule;
 use ostler_agent::run_event::{Channel, ResumedBy, RunEventKind};
 use ostler_agent::watchdog::{self, EventKind, Input, Verdict, Watchdog};
@@ -20,6 +21,8 @@ pub(super) struct Why {
     resumed: Vec<(Duration, String)>,
     /// Why it was stopped, if not by a rule.
     stopped: Option<String>,
+    /// What happened between the agent and its bridge, if it had one.
+    contact: Option<Contact>,
     verdict: Verdict,
 }
 
@@ -28,6 +31,7 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     let mut dog = Watchdog::new(limits_from(&kept.facts.limits));
     let (mut at, mut stopped, mut stopping) = (Duration::ZERO, None, None);
     let mut resumed = Vec::new();
+    let mut contact = kept.facts.given.bridge.then_some(Contact::None);
     for event in kept.events()? {
         at = Duration::from_millis(event.ms);
         // A person gave it new limits on time.
@@ -45,6 +49,8 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
                 stopped.get_or_insert_with(|| Stopped::of(reason, dog.why(at)));
             }
             RunEventKind::Resumed { reason, .. } => resumed.push((at, reason)),
+            RunEventKind::Bridge(BridgeEvent::Connected { .. }) => contact = Some(Contact::Connected),
+            RunEventKind::Bridge(BridgeEvent::ToolsListed) => contact = Some(Contact::ToolsListed),
             _ => {}
         }
     }
@@ -62,7 +68,7 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     };
     let Stopped { reason: stopped, verdict } =
         stopped.unwrap_or_else(|| Stopped { reason: None, verdict: dog.why(at) });
-    Ok(Why { run: kept.facts.run.clone(), state, detail, hint, resumed, stopped, verdict })
+    Ok(Why { run: kept.facts.run.clone(), state, detail, hint, resumed, stopped, contact, verdict })
 }
 
 /// What held when a process was stopped.
@@ -130,6 +136,7 @@ impl Why {
             "hint": self.hint,
             "resumed": self.resumed.iter().map(resumed).collect::<Value>(),
             "stopped": self.stopped,
+            "bridge": self.contact,
             "verdict": self.verdict,
         })
     }
@@ -154,6 +161,14 @@ impl Why {
             since(verdict.at),
             since(verdict.quiet)
         );
+        let contact = match self.contact {
+            Some(Contact::None) => Some("the agent never connected to it"),
+            Some(Contact::Connected) => Some("the agent connected, and never asked for the tools"),
+            Some(Contact::ToolsListed) | None => None,
+        };
+        if let Some(words) = contact {
+            let _ = writeln!(text, "bridge   {words}");
+        }
         for seen in &verdict.seen {
             let _ = writeln!(text, "seen     {} at {}", word(&seen.channel), since(seen.at));
         }

@@ -1,0 +1,122 @@
+//! MCP servers of others: an address, or a program that is started and contained as everything of a run.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ostler_bridge::upstream::Link;
+use ostler_process::contain::{Contained, Spawn, StartError, Stdin, StopSignal};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe::Receiver;
+use tokio::task::JoinSet;
+
+/// What is kept of what a server says on the side. The rest is read and forgotten.
+const MOST_KEPT: usize = 4 * 1024 * 1024;
+
+/// How long a server that is asked to end is waited for, before it is killed.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A server that is wanted.
+pub(super) struct Chosen {
+    pub(super) name: String,
+    pub(super) way: Way,
+}
+
+/// How it is reached.
+pub(super) enum Way {
+    Http { url: String, headers: Vec<(String, String)> },
+    Program { program: String, args: Vec<String> },
+}
+
+/// What a program finds around itself.
+pub(in crate::commands::run) struct Around<'a> {
+    pub(in crate::commands::run) run: &'a str,
+    pub(in crate::commands::run) env: &'a [(OsString, OsString)],
+    pub(in crate::commands::run) workspace: &'a Path,
+    pub(in crate::commands::run) guard: &'a Path,
+    /// The run's folder, for what servers say on the side.
+    pub(in crate::commands::run) folder: &'a Path,
+}
+
+/// A server that does not start.
+#[derive(Debug, thiserror::Error)]
+#[error("could not start the MCP server `{name}`")]
+pub(in crate::commands::run) struct ServerError {
+    name: String,
+    #[source]
+    source: Box<StartError>,
+}
+
+impl ServerError {
+    pub(in crate::commands::run) fn hint(&self) -> Option<String> {
+        let name = &self.name;
+        Some(format!("try its command by hand, and look at what follows `--mcp {name}=`"))
+    }
+}
+
+/// A program that serves. Let go, it is ended.
+pub(super) struct Server {
+    child: Contained,
+    _draining: JoinSet<()>,
+}
+
+impl Server {
+    /// Ends it and all that it started. Answers how many could not be ended.
+    pub(super) async fn end(mut self) -> u32 {
+        // What it does with that is its own matter: it is killed soon.
+        let _ = self.child.signal(StopSignal::Terminate);
+        let _ = tokio::time::timeout(GRACE, self.child.leader_exit()).await;
+        self.child.kill_all().await.0
+    }
+}
+
+/// The way to a server; its program is started.
+pub(super) async fn reach(
+    chosen: &Chosen,
+    around: &Around<'_>,
+) -> Result<(Link, Option<Server>), ServerError> {
+    let (program, args) = match &chosen.way {
+        Way::Http { url, headers } => {
+            return Ok((Link::Http { url: url.clone(), headers: headers.clone() }, None));
+        }
+        Way::Program { program, args } => (program, args),
+    };
+    let failed = |source| ServerError { name: chosen.name.clone(), source: Box::new(source) };
+    let mut child = Contained::start(Spawn {
+        program: program.into(),
+        args: args.iter().map(OsString::from).collect(),
+        env: around.env.to_vec(),
+        cwd: around.workspace.to_owned(),
+        stdin: Stdin::Piped,
+        run: around.run,
+        tier: None,
+        guard: around.guard.to_owned(),
+    })
+    .await
+    .map_err(failed)?;
+    let mut draining = JoinSet::new();
+    if let Some(stderr) = child.stderr.take() {
+        draining.spawn(drain(stderr, around.folder.join("raw").join(format!("mcp-{}", chosen.name))));
+    }
+    let reader =
+        child.stdout.take().map_or_else(|| Box::new(tokio::io::empty()) as _, |pipe| Box::new(pipe) as _);
+    let writer =
+        child.stdin.take().map_or_else(|| Box::new(tokio::io::sink()) as _, |pipe| Box::new(pipe) as _);
+    Ok((Link::Pipes { reader, writer }, Some(Server { child, _draining: draining })))
+}
+
+/// Keeps the beginning of what a server says on the side, and reads all of it: one that is not read would stop.
+async fn drain(mut stderr: Receiver, path: PathBuf) {
+    let mut kept = OpenOptions::new().append(true).create(true).mode(0o600).open(path).ok();
+    let (mut buffer, mut left) = (vec![0; 8 * 1024], MOST_KEPT);
+    while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+        let count = count.min(left);
+        left -= count;
+        if kept.as_mut().is_some_and(|file| file.write_all(&buffer[..count]).is_err()) {
+            kept = None;
+        }
+    }
+}

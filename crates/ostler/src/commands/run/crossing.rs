@@ -1,0 +1,77 @@
+//! Between a run that is prepared and one that runs: its bridge is opened. That it cannot be is an outcome, so that
+//! whoever looks in the morning finds it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ostler_agent::bridge::BridgeEvent;
+use ostler_agent::outcome::RunOutcome;
+use ostler_process::journal::Facts;
+use ostler_process::run::{Beginning, Plan, Unstarted};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::bridge::{About, Around, Bridged, Wanted};
+use super::by_whom;
+use crate::display;
+use crate::interrupt::Signals;
+
+/// What is known of the run whose bridge is opened.
+pub(super) struct Crossing<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) beginning: &'a Beginning,
+    pub(super) folder: &'a Path,
+    /// What its last outcome kept of the bridge.
+    pub(super) kept: Option<Value>,
+}
+
+type Opened = (Option<Bridged>, Option<mpsc::Receiver<BridgeEvent>>);
+
+impl Crossing<'_> {
+    /// Opens what is wanted. Ends early if somebody asks to stop; then, as on failure, nothing is left of it.
+    pub(super) async fn open(
+        &self,
+        wanted: Option<&Wanted>,
+        plan: &Plan<'_>,
+        signals: &mut Signals,
+    ) -> Result<Opened, Unstarted> {
+        let Some(wanted) = wanted else { return Ok((None, None)) };
+        let (attempt, age) = match self.beginning {
+            Beginning::New => (1, Duration::ZERO),
+            Beginning::GoneOn { past, age, .. } => (past.attempts.saturating_add(1), *age),
+        };
+        let about = About {
+            run: &self.facts.run,
+            attempt,
+            folder: self.folder,
+            workspace: &plan.workspace,
+            prompt: plan.prompt,
+            kept: self.kept.as_ref(),
+        };
+        let around = Around {
+            run: &self.facts.run,
+            env: &plan.env,
+            workspace: &plan.workspace,
+            guard: &plan.guard,
+            folder: self.folder,
+        };
+        let unstarted = |outcome, hint| Unstarted {
+            outcome,
+            hint,
+            // Where the receipts ended is still true: none were added that anybody was told of.
+            bridge: self.kept.clone().unwrap_or_default(),
+            age,
+        };
+        tokio::select! {
+            biased;
+            by = signals.next() => Err(unstarted(RunOutcome::Cancelled { by: by_whom(by) }, None)),
+            opened = Bridged::open(wanted, about, &around) => match opened {
+                Ok((bridged, events)) => Ok((Some(bridged), Some(events))),
+                Err(error) => {
+                    let reason = format!("its bridge could not be opened: {}", display::with_causes(&error));
+                    Err(unstarted(RunOutcome::NeverStarted { reason }, error.hint()))
+                }
+            },
+        }
+    }
+}
