@@ -71,6 +71,7 @@ fn admitted(keeper: &Doorkeeper, folder: &Path, number: usize, tasks: &mut JoinS
         prompt: String::new(),
         head: None,
         upstreams: Vec::new(),
+        programs: None,
     };
     let (route, mut events) = keeper.admit(terms).unwrap();
     tasks.spawn(async move { while events.recv().await.is_some() {} });

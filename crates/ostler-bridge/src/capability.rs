@@ -14,6 +14,12 @@ pub enum Capability {
     Progress,
     /// To ask a person.
     Ask,
+    /// To read the files of the workspace, by the bridge's own tools.
+    FilesRead,
+    /// To write them, and to read them.
+    FilesWrite,
+    /// To run programs in the workspace.
+    Exec,
     /// To call the tools of this MCP server.
     Upstream(String),
 }
@@ -22,12 +28,18 @@ pub enum Capability {
 pub type Capabilities = BTreeSet<Capability>;
 
 /// Names that stand alone.
-const NAMES: [(&str, Capability); 3] =
-    [("artifacts", Capability::Artifacts), ("progress", Capability::Progress), ("ask", Capability::Ask)];
+const NAMES: [(&str, Capability); 6] = [
+    ("artifacts", Capability::Artifacts),
+    ("progress", Capability::Progress),
+    ("ask", Capability::Ask),
+    ("files:ro", Capability::FilesRead),
+    ("files:rw", Capability::FilesWrite),
+    ("exec", Capability::Exec),
+];
 
-/// What is granted unless something else is said.
+/// What is granted unless something else is said. Agents have their own tools for files and programs.
 pub fn usual() -> Capabilities {
-    NAMES.into_iter().map(|(_, capability)| capability).collect()
+    [Capability::Artifacts, Capability::Progress, Capability::Ask].into()
 }
 
 impl fmt::Display for Capability {
@@ -36,6 +48,9 @@ impl fmt::Display for Capability {
             Self::Artifacts => out.write_str("artifacts"),
             Self::Progress => out.write_str("progress"),
             Self::Ask => out.write_str("ask"),
+            Self::FilesRead => out.write_str("files:ro"),
+            Self::FilesWrite => out.write_str("files:rw"),
+            Self::Exec => out.write_str("exec"),
             Self::Upstream(server) => write!(out, "upstream:{server}"),
         }
     }
@@ -81,11 +96,13 @@ mod tests {
     fn lists_are_read_and_strange_words_are_refused() {
         let told = |list| parse(list).map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(told("").unwrap(), Vec::<String>::new());
+        assert_eq!(told("exec,files:rw,files:ro").unwrap(), ["files:ro", "files:rw", "exec"]);
         assert_eq!(told("ask, upstream:docs,artifacts").unwrap(), ["artifacts", "ask", "upstream:docs"]);
         assert_eq!(parse("artifacts,progress,ask").unwrap(), usual());
         for (list, hint) in [
             ("artifact", "did you mean `artifacts`?"),
-            ("upstream:", "valid are artifacts, progress, ask, upstream:NAME"),
+            ("file:ro", "did you mean `files:ro`?"),
+            ("upstream:", "valid are artifacts, progress, ask, files:ro, files:rw, exec, upstream:NAME"),
         ] {
             assert_eq!(parse(list).unwrap_err().hint().unwrap(), hint);
         }

@@ -1,6 +1,6 @@
 //! What happened at the bridge, for the run: its journal, its watchdog, and whoever watches.
 
-pub use ostler_agent::bridge::{BridgeEvent, Ended, Question, Refusal, Settled};
+pub use ostler_agent::bridge::{Barred, BridgeEvent, Ended, ProgramEnd, Question, Refusal, Settled, Touched};
 use tokio::sync::mpsc;
 
 /// Events that wait for the run to read them. When it is full, calls wait: the journal loses nothing, and an agent that

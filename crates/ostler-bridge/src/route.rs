@@ -24,7 +24,7 @@ use crate::event::{BridgeEvent, Telling};
 use crate::receipts::{Broken, Chain, Head, Past, Receipt, ReceiptError, ReceiptKind, Verified};
 use crate::secret::{Key, NoRandomness, Token};
 use crate::store::{self, Artifact, Store, StoreError};
-use crate::tools::Tool;
+use crate::tools::{Programs, Tool};
 use crate::upstream::Upstream;
 
 /// What a run's agent may do and must hand over.
@@ -50,6 +50,8 @@ pub struct Terms {
     pub head: Option<Head>,
     /// Servers of others whose tools are passed on, where that is granted.
     pub upstreams: Vec<Arc<Upstream>>,
+    /// With what programs are run for the agent. Without it, tools that run programs are not offered.
+    pub programs: Option<Programs>,
 }
 
 impl Terms {
@@ -60,9 +62,15 @@ impl Terms {
         })
     }
 
+    /// Whether a tool of our own is offered.
+    pub(crate) fn offers(&self, tool: Tool) -> bool {
+        tool.is_granted(&self.capabilities) && (self.programs.is_some() || !tool.runs_programs())
+    }
+
     /// All tools that are offered, as clients are told.
     pub(crate) fn listings(&self) -> Vec<Listing> {
-        let own = Tool::granted(&self.capabilities).map(|tool| tool.listing(&self.kinds));
+        let own = Tool::ALL.into_iter().filter(|tool| self.offers(*tool));
+        let own = own.map(|tool| tool.listing(&self.kinds));
         own.chain(self.granted_upstreams().flat_map(|upstream| upstream.listings())).collect()
     }
 }

@@ -3,6 +3,7 @@
 mod arguments;
 mod calling;
 mod wording;
+mod workspace;
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 pub(crate) use calling::{Call, call};
 pub(crate) use wording::Said;
+pub use workspace::{Programs, WorkspaceTool};
 
 use crate::capability::{Capabilities, Capability};
 use ostler_agent::artifact::Kinds;
@@ -31,16 +33,28 @@ pub enum Tool {
     AskHuman,
     /// Read the task again.
     ReadInstructions,
+    /// Work in the workspace.
+    Workspace(WorkspaceTool),
 }
 
 impl Tool {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 16] = [
         Self::ReadInstructions,
         Self::SubmitArtifact,
         Self::EditArtifact,
         Self::ReportProgress,
         Self::AskHuman,
+        Self::Workspace(WorkspaceTool::ReadFile),
+        Self::Workspace(WorkspaceTool::ListFiles),
+        Self::Workspace(WorkspaceTool::SearchFiles),
+        Self::Workspace(WorkspaceTool::WriteFile),
+        Self::Workspace(WorkspaceTool::EditFile),
+        Self::Workspace(WorkspaceTool::Exec),
+        Self::Workspace(WorkspaceTool::GitStatus),
+        Self::Workspace(WorkspaceTool::GitDiff),
+        Self::Workspace(WorkspaceTool::GitLog),
+        Self::Workspace(WorkspaceTool::GitShow),
         Self::DeclareComplete,
     ];
 
@@ -53,6 +67,7 @@ impl Tool {
             Self::ReportProgress => "report_progress",
             Self::AskHuman => "ask_human",
             Self::ReadInstructions => "read_instructions",
+            Self::Workspace(tool) => tool.name(),
         }
     }
 
@@ -68,7 +83,13 @@ impl Tool {
             Self::SubmitArtifact | Self::EditArtifact => capabilities.contains(&Capability::Artifacts),
             Self::ReportProgress => capabilities.contains(&Capability::Progress),
             Self::AskHuman => capabilities.contains(&Capability::Ask),
+            Self::Workspace(tool) => tool.is_granted(capabilities),
         }
+    }
+
+    /// Whether it can only be offered where programs can be run.
+    pub fn runs_programs(self) -> bool {
+        matches!(self, Self::Workspace(tool) if tool.runs_programs())
     }
 
     /// Those that are offered under these capabilities.
@@ -98,6 +119,7 @@ impl Tool {
             Self::ReadInstructions => {
                 "Read the task of this run again, word for word, and which artifacts are accepted, rejected or missing."
             }
+            Self::Workspace(tool) => tool.description(),
         }
     }
 
@@ -110,15 +132,24 @@ impl Tool {
             Self::ReportProgress => schema::<arguments::Report>(),
             Self::AskHuman => schema::<arguments::Ask>(),
             Self::ReadInstructions => schema::<arguments::Nothing>(),
+            Self::Workspace(tool) => tool.schema(),
         };
         if let Some(kind) = schema.get_mut("properties").and_then(|all| all.get_mut("type")) {
             kind["enum"] = kinds.names().map(Value::from).collect();
         }
         // Clients that ask before a call ask less about tools that break nothing.
-        let hints = ToolAnnotations::new()
-            .read_only(matches!(self, Self::ReadInstructions))
-            .destructive(false)
-            .open_world(false);
+        let hints = match self {
+            Self::Workspace(tool) => tool.hints(),
+            Self::SubmitArtifact
+            | Self::EditArtifact
+            | Self::DeclareComplete
+            | Self::ReportProgress
+            | Self::AskHuman
+            | Self::ReadInstructions => ToolAnnotations::new()
+                .read_only(matches!(self, Self::ReadInstructions))
+                .destructive(false)
+                .open_world(false),
+        };
         Listing::new(self.name(), self.description(), Arc::new(schema)).with_annotations(hints)
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Touched;
 use crate::artifact::Diagnostic;
 
 /// Something that happened. Contents of artifacts are not in it: they are kept elsewhere.
@@ -82,6 +83,8 @@ pub enum BridgeEvent {
         /// How.
         how: Settled,
     },
+    /// Something was done in the workspace, or refused there.
+    Touched(Touched),
     /// Somebody came to this run's door and was not let in.
     Refused {
         /// Why.
@@ -107,6 +110,7 @@ impl BridgeEvent {
             | Self::ClaimRefused { .. }
             | Self::Progressed { .. }
             | Self::Asked(_)
+            | Self::Touched(_)
             | Self::Settled { .. } => true,
         }
     }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::wording::{self, Said};
-use super::{Tool, arguments};
+use super::{Tool, arguments, workspace};
 use crate::event::{BridgeEvent, Ended};
 use crate::route::{Asking, Room};
 
@@ -34,9 +34,8 @@ pub(crate) struct Call<'a> {
 
 /// Calls a tool. Every failure is a sentence.
 pub(crate) async fn call(call: Call<'_>) -> (Said, Ended) {
-    let capabilities = &call.room.terms.capabilities;
     let cancelled = call.cancelled;
-    let said = match Tool::named(call.name).filter(|tool| tool.is_granted(capabilities)) {
+    let said = match Tool::named(call.name).filter(|tool| call.room.terms.offers(*tool)) {
         Some(tool) => perform(tool, call).await,
         None => {
             let listings = call.room.terms.listings();
@@ -91,10 +90,12 @@ async fn perform(tool: Tool, mut call: Call<'_>) -> Said {
             }
             Err(said) => said,
         },
+        Tool::Workspace(tool) => workspace::perform(tool, call).await,
     }
 }
 
-fn read<T: DeserializeOwned>(call: &mut Call<'_>) -> Result<T, Said> {
+/// Reads the arguments of a call, once.
+pub(super) fn read<T: DeserializeOwned>(call: &mut Call<'_>) -> Result<T, Said> {
     arguments::read(call.name, call.arguments.take())
         .map_err(|mistake| wording::mistaken(call.name, &mistake))
 }

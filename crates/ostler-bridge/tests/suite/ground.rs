@@ -1,13 +1,14 @@
 //! A door with a route, and a client that says exactly what a test wants said.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ostler_agent::artifact::Kinds;
-use ostler_bridge::capability::usual;
+use ostler_bridge::capability::{parse, usual};
 use ostler_bridge::door::{Door, Doorkeeper};
 use ostler_bridge::event::BridgeEvent;
 use ostler_bridge::route::{Route, Terms};
+use ostler_bridge::tools::Programs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
@@ -56,6 +57,7 @@ impl Ground {
             prompt: "Make it quiet.".to_owned(),
             head: None,
             upstreams: Vec::new(),
+            programs: None,
         }
     }
 
@@ -67,6 +69,45 @@ impl Ground {
         (route, Events(events), guest)
     }
 
+    /// A run whose agent works by these capabilities, with programs if they can be run.
+    pub(crate) fn works(&self, run: &str, capabilities: &str) -> (Route, Events, Guest) {
+        self.works_with(run, capabilities, self.programs())
+    }
+
+    pub(crate) fn works_with(
+        &self,
+        run: &str,
+        capabilities: &str,
+        programs: Programs,
+    ) -> (Route, Events, Guest) {
+        let capabilities = parse(capabilities).unwrap();
+        let terms = Terms { capabilities, programs: Some(programs), ..self.terms(run) };
+        let (route, events) = self.keeper.admit(terms).unwrap();
+        let guest = Guest::of(&route);
+        (route, Events(events), guest)
+    }
+
+    pub(crate) fn programs(&self) -> Programs {
+        let env = [
+            ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
+            ("HOME".into(), self.folder.path().into()),
+        ];
+        Programs::new(guard(), env.to_vec())
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        let workspace = self.folder.path().join("workspace");
+        std::fs::create_dir_all(&workspace).unwrap();
+        workspace
+    }
+
+    /// Puts a file into the workspace.
+    pub(crate) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.workspace().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
     pub(crate) fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.folder.path().join(RUN).join(path)).unwrap()
     }
@@ -74,6 +115,14 @@ impl Ground {
     pub(crate) fn has(&self, path: &str) -> bool {
         Path::exists(&self.folder.path().join(RUN).join(path))
     }
+}
+
+/// Our own binary, which is built beside the tests: it is what contains a program.
+pub(crate) fn guard() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let guard = tests.parent().and_then(Path::parent).unwrap().join("ostler");
+    assert!(guard.is_file(), "{} is not there: `cargo build --workspace --bins` makes it", guard.display());
+    guard
 }
 
 /// The run's side of the events.

@@ -10,7 +10,11 @@
 mod asking;
 mod crowd;
 mod door;
+mod exec;
+mod files;
+mod git;
 mod ground;
+mod paths;
 mod protocol;
 mod resuming;
 mod tools;

@@ -19,6 +19,7 @@ use ostler_bridge::door::{Door, DoorError};
 use ostler_bridge::preflight::PreflightError;
 use ostler_bridge::receipts::{Head, Past};
 use ostler_bridge::route::{self, Route, RouteError, Terms};
+use ostler_bridge::tools::Programs;
 use ostler_bridge::upstream::{Upstream, UpstreamError};
 use ostler_process::run::{Answering, Bridge};
 use serde_json::Value;
@@ -112,6 +113,7 @@ impl Bridged {
             prompt: about.prompt.to_owned(),
             head: about.kept.and_then(head),
             upstreams,
+            programs: Some(Programs::new(around.guard.to_owned(), around.env.to_vec())),
         })?;
         route.preflight().await?;
         let behind = Mutex::new(Some(Behind { serving, servers }));

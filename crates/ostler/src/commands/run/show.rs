@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use ostler_agent::bridge::{BridgeEvent, Question, Refusal, Settled};
+use ostler_agent::bridge::{BridgeEvent, Question, Refusal, Settled, Touched};
 use ostler_agent::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome};
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_process::run::local_time;
@@ -244,6 +244,7 @@ fn bridged(event: &BridgeEvent, run: &str) -> Option<String> {
             Settled::TimedOut => format!("{NOTE}nobody answered in time{NOTE:#}\n"),
             Settled::Withdrawn => return None,
         },
+        BridgeEvent::Touched(touched) => self::touched(touched)?,
         BridgeEvent::Refused { why } => {
             format!("{NOTE}somebody was sent away from the bridge:{NOTE:#} {}\n", refused(*why))
         }
@@ -269,6 +270,17 @@ fn asked(question: &Question, run: &str) -> String {
         default.unwrap_or_default()
     );
     text
+}
+
+/// What was done in the workspace by the bridge's own tools. Files that were written are told at the end of the run.
+fn touched(touched: &Touched) -> Option<String> {
+    Some(match touched {
+        Touched::Wrote { .. } => return None,
+        Touched::Ran { command, .. } => format!("{FAINT}$ {}{FAINT:#}\n", cut(&one_line(command), NOISE)),
+        Touched::Barred { tool, path, why } => {
+            format!("{NOTE}{tool} was refused:{NOTE:#} `{}` {why}\n", one_line(path))
+        }
+    })
 }
 
 fn refused(why: Refusal) -> &'static str {
