@@ -2,6 +2,12 @@
 //!
 //! One client each, which stays connected for the run. A server that is a program comes here as a pair of pipes: who
 //! starts it also contains it, so that it does not outlive the run. That is not done here.
+//!
+//! What a server answers is bounded in time and in size. One that is gone stays gone, and every later call says so: it
+//! was started for the run, and what it knew is lost. A server that is reached over HTTP may come back.
+
+mod answer;
+mod long_lines;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,22 +18,28 @@ use http::{HeaderName, HeaderValue};
 use rmcp::ServiceExt as _;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ContentBlock, Implementation,
-    JsonObject, Tool as Listing,
+    JsonObject, PaginatedRequestParams, Tool as Listing,
 };
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::client;
 use crate::event::Ended;
+use long_lines::{LongLines, MOST_LINE_BYTES};
 
 /// How long a server may take until it has listed its tools. Programs that are fetched first are slow to start.
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long a call may take.
 const CALL_WITHIN: Duration = Duration::from_secs(300);
+
+/// How many tools of a server are passed on. A model is told of all of them.
+const MOST_TOOLS: usize = 512;
 
 /// What stands before the names of tools that are passed on.
 const PREFIX: &str = "upstream__";
@@ -118,6 +130,12 @@ pub enum UpstreamError {
         #[source]
         source: Box<ServiceError>,
     },
+    /// A list without end.
+    #[error("MCP server `{server}` lists more than {MOST_TOOLS} tools")]
+    TooManyTools {
+        /// Its name.
+        server: String,
+    },
 }
 
 impl UpstreamError {
@@ -128,6 +146,9 @@ impl UpstreamError {
             Self::Scheme { .. } => "give its address, or the command that starts it".to_owned(),
             Self::Header { .. } => "write it as NAME: VALUE, in one line".to_owned(),
             Self::Client { .. } => return None,
+            Self::TooManyTools { server } => {
+                format!("let it offer less, if it can; or leave out `upstream:{server}`")
+            }
             Self::Silent { server } | Self::Greeting { server, .. } | Self::Listing { server, .. } => {
                 format!(
                     "look whether it runs, and whether its key is right; or leave out `upstream:{server}`"
@@ -143,6 +164,8 @@ pub struct Upstream {
     server: String,
     client: RunningService<RoleClient, ClientConfig>,
     tools: Vec<Listing>,
+    /// How many of its messages were too long to be read, where that can be told.
+    passed_over: Option<watch::Receiver<u64>>,
 }
 
 impl Upstream {
@@ -154,11 +177,9 @@ impl Upstream {
             return Err(UpstreamError::Name { server: name() });
         }
         let trying = async {
-            let client = greet(server, link).await?;
-            let tools = client.list_all_tools().await;
-            let tools = tools
-                .map_err(|source| UpstreamError::Listing { server: name(), source: Box::new(source) })?;
-            Ok(Self { server: name(), client, tools })
+            let (client, passed_over) = greet(server, link).await?;
+            let tools = listed(server, &client).await?;
+            Ok(Self { server: name(), client, tools, passed_over })
         };
         let tried = tokio::time::timeout(CONNECT_WITHIN, trying).await;
         tried.map_err(|_| UpstreamError::Silent { server: name() })?
@@ -204,23 +225,70 @@ impl Upstream {
             answer = self.client.call_tool(request) => match answer {
                 Ok(result) => {
                     let ended = if result.is_error == Some(true) { Ended::Failed } else { Ended::Done };
-                    (result, ended)
+                    (answer::bounded(server, result), ended)
                 }
+                Err(ServiceError::TransportClosed) => failed(self.gone()),
+                Err(_) if self.client.is_transport_closed() => failed(self.gone()),
                 Err(error) => failed(format!(
                     "The MCP server `{server}` could not answer: {error}. Try once more, or go on without it."
                 )),
             },
+            () = too_long(self.passed_over.clone()) => failed(format!(
+                "The MCP server `{server}` sent a message of more than {MOST_LINE_BYTES} bytes, which was passed over. \
+                 It was probably the answer to this call. Ask it for less."
+            )),
             () = tokio::time::sleep(CALL_WITHIN) => failed(format!(
                 "The MCP server `{server}` gave no answer within {} seconds. Go on without it.",
                 CALL_WITHIN.as_secs()
             )),
         }
     }
+
+    fn gone(&self) -> String {
+        format!(
+            "The MCP server `{}` is gone, and does not come back in this run. Go on without it.",
+            self.server
+        )
+    }
 }
 
-async fn greet(server: &str, link: Link) -> Result<RunningService<RoleClient, ClientConfig>, UpstreamError> {
+/// Waits until a message is passed over. For ever, if that cannot be told.
+async fn too_long(passed_over: Option<watch::Receiver<u64>>) {
+    if let Some(mut passed_over) = passed_over {
+        passed_over.mark_unchanged();
+        if passed_over.changed().await.is_ok() {
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// All tools of a server, page by page.
+async fn listed(
+    server: &str,
+    client: &RunningService<RoleClient, ClientConfig>,
+) -> Result<Vec<Listing>, UpstreamError> {
+    let (mut tools, mut page) = (Vec::new(), PaginatedRequestParams::default());
+    loop {
+        let listed = client.list_tools(Some(page)).await.map_err(|source| UpstreamError::Listing {
+            server: server.to_owned(),
+            source: Box::new(source),
+        })?;
+        tools.extend(listed.tools);
+        if tools.len() > MOST_TOOLS {
+            return Err(UpstreamError::TooManyTools { server: server.to_owned() });
+        }
+        let Some(cursor) = listed.next_cursor else { return Ok(tools) };
+        page = PaginatedRequestParams::default().with_cursor(Some(cursor));
+    }
+}
+
+type Greeted = (RunningService<RoleClient, ClientConfig>, Option<watch::Receiver<u64>>);
+
+async fn greet(server: &str, link: Link) -> Result<Greeted, UpstreamError> {
     let us = Implementation::new("ostler", env!("CARGO_PKG_VERSION"));
     let us = ClientConfig::new(ClientCapabilities::default(), us);
+    let mut passed_over = None;
     let greeted = match link {
         Link::Http { url, headers } => {
             if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
@@ -232,9 +300,16 @@ async fn greet(server: &str, link: Link) -> Result<RunningService<RoleClient, Cl
                 .custom_headers(header_map(server, headers)?);
             us.serve(StreamableHttpClientTransport::with_client(http, config)).await
         }
-        Link::Pipes { reader, writer } => us.serve((reader, writer)).await,
+        Link::Pipes { reader, writer } => {
+            let (reader, watching) = LongLines::watch(reader);
+            passed_over = Some(watching);
+            let transport = AsyncRwTransport::new_client(reader, writer);
+            us.serve(transport.with_max_line_length(MOST_LINE_BYTES)).await
+        }
     };
-    greeted.map_err(|source| UpstreamError::Greeting { server: server.to_owned(), source: Box::new(source) })
+    let greeted = greeted
+        .map_err(|source| UpstreamError::Greeting { server: server.to_owned(), source: Box::new(source) })?;
+    Ok((greeted, passed_over))
 }
 
 fn header_map(
