@@ -1,4 +1,4 @@
-//! Runs a short-lived program to its end and keeps what it said, within bounds.
+//! Runs a short-lived program to its end and keeps what it said, within bounds: in a process group, or contained.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
+#[cfg(target_os = "linux")]
+use crate::contain::{Contained, Exit, Spawn, StartError};
 use crate::group::Group;
 
 /// How much of each output is kept; the rest is read and forgotten. The longest that matters is npm's report of an
@@ -50,6 +52,57 @@ pub(crate) async fn capture(command: &mut Command) -> io::Result<Captured> {
     };
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok(Captured { status, stdout: text(out), stderr: text(err) })
+}
+
+/// What a contained program came to.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    /// Nothing, if it was not waited for.
+    pub(crate) exit: Option<Exit>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) survivors: u32,
+}
+
+/// Starts a program contained, and waits for its end or until it is not to be waited for. All that it started is gone
+/// then. Dropping the future ends them too, a moment later.
+#[cfg(target_os = "linux")]
+pub(crate) async fn capture_guarded(
+    spawn: Spawn<'_>,
+    stop: impl Future<Output = ()>,
+) -> Result<Guarded, StartError> {
+    tokio::pin!(stop);
+    let mut child = tokio::select! {
+        biased;
+        () = &mut stop => {
+            return Ok(Guarded { exit: None, stdout: String::new(), stderr: String::new(), survivors: 0 });
+        }
+        started = Contained::start(spawn) => started?,
+    };
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let (exit, survivors) = {
+        let reading = async { tokio::join!(keep(stdout, &mut out), keep(stderr, &mut err)) };
+        tokio::pin!(reading);
+        let mut drained = false;
+        let exit = loop {
+            tokio::select! {
+                biased;
+                exit = child.leader_exit() => break Some(exit),
+                () = &mut stop => break None,
+                _ = &mut reading, if !drained => drained = true,
+            }
+        };
+        // Nobody holds the pipes after that.
+        let survivors = child.kill_all().await;
+        if !drained && tokio::time::timeout(AFTER_END, reading).await.is_err() {
+            tracing::debug!("an output stayed open after the end of its program");
+        }
+        (exit, survivors.0)
+    };
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok(Guarded { exit, stdout: text(out), stderr: text(err), survivors })
 }
 
 async fn keep(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {

@@ -20,6 +20,7 @@ pub use error::InstallError;
 pub use npm::Npm;
 
 use crate::locate::native_in;
+use crate::probe::Place;
 use crate::{host, probe};
 use slot::{Adoption, Slot};
 use workshop::Workshop;
@@ -68,6 +69,8 @@ pub struct Order {
     pub agents: PathBuf,
     /// By which npm.
     pub npm: Npm,
+    /// Where what it brings is tried.
+    pub place: Place,
 }
 
 /// What is being done at the moment.
@@ -111,7 +114,7 @@ pub struct Installation {
 /// Installs a package. Dropping the future ends npm with all it started, and removes what was fetched; so does any
 /// error. Any number of installs may run at once, also of one package: the first to be ready is kept.
 pub async fn install(order: &Order, tell: &mut dyn FnMut(Step)) -> Result<Installation, InstallError> {
-    let Order { package, wanted, agents, npm } = order;
+    let Order { package, wanted, agents, npm, place } = order;
     if package.native_paths(std::env::consts::OS, std::env::consts::ARCH).is_empty() {
         return Err(InstallError::NoNative { package: package.npm });
     }
@@ -122,17 +125,17 @@ pub async fn install(order: &Order, tell: &mut dyn FnMut(Step)) -> Result<Instal
         tell(Step::Resolving);
         npm.resolve(package, &wanted.0).await?
     };
-    if let Some(program) = working(&slot, package, &version).await {
+    if let Some(program) = working(&slot, order, &version).await {
         let change = slot.make_current(&version)?;
         return Ok(Installation { version, program, change });
     }
     let workshop = Workshop::open(agents)?;
     fetch(order, &version, &workshop, tell).await?;
     tell(Step::Verifying);
-    let native = first_that_starts(package, &workshop.tree().join("node_modules")).await?;
+    let native = first_that_starts(package, &workshop.tree().join("node_modules"), place).await?;
     slot.record_program(&workshop.tree(), &native)?;
     if let Adoption::Taken = slot.adopt(&version, &workshop)?
-        && working(&slot, package, &version).await.is_none()
+        && working(&slot, order, &version).await.is_none()
     {
         slot.discard(&version, &workshop)?;
         slot.adopt(&version, &workshop)?;
@@ -147,9 +150,9 @@ pub(crate) fn installed_program(agents: &Path, package: &Package) -> Option<Path
     Slot::of(agents, package).current_program()
 }
 
-async fn working(slot: &Slot, package: &Package, version: &str) -> Option<PathBuf> {
+async fn working(slot: &Slot, order: &Order, version: &str) -> Option<PathBuf> {
     let program = slot.program(version)?;
-    match probe::version(package, &program).await {
+    match probe::version(order.package, &program, &order.place).await {
         Ok(_) => Some(program),
         Err(error) => {
             tracing::warn!(%error, "what is installed does not start: installing it again");
@@ -197,10 +200,14 @@ async fn fetch(
 
 /// A package may bring several builds for one platform, of which the preferred one needs a newer processor or another
 /// C library than this machine has. Trying is the only reliable test.
-async fn first_that_starts(package: &'static Package, modules: &Path) -> Result<PathBuf, InstallError> {
+async fn first_that_starts(
+    package: &'static Package,
+    modules: &Path,
+    place: &Place,
+) -> Result<PathBuf, InstallError> {
     let mut last = None;
     for candidate in native_in(package, modules) {
-        match probe::version(package, &candidate).await {
+        match probe::version(package, &candidate, place).await {
             Ok(_) => return Ok(candidate),
             Err(error) => last = Some(error),
         }

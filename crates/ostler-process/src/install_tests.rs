@@ -20,6 +20,10 @@ impl Ground {
         self.0.path().canonicalize().unwrap().join("home/agents")
     }
 
+    fn place(&self) -> Place {
+        Place { homes: self.0.path().join("probes"), guard: None }
+    }
+
     /// `script` sees the version in `$version` and the tree in `$tree`.
     fn order(&self, name: &str, version: &str, script: &str) -> Order {
         let npm = self.0.path().join(name);
@@ -31,6 +35,7 @@ impl Ground {
             wanted: Wanted::parse(version).unwrap(),
             agents: self.agents(),
             npm: Npm::find(Some(&npm), None).unwrap(),
+            place: self.place(),
         }
     }
 
@@ -133,7 +138,7 @@ async fn what_is_installed_and_does_not_start_is_replaced() {
     write_script(&installed.program, "#!/bin/sh\nexit 1\n");
     let again = run(&ground.order("npm", "0.1.0", &good())).await.unwrap();
     assert_eq!(again.change, Change::Installed);
-    assert_eq!(probe::version(&CODEX, &again.program).await.unwrap(), "0.1.0");
+    assert_eq!(probe::version(&CODEX, &again.program, &ground.place()).await.unwrap(), "0.1.0");
     assert_eq!(ground.left(), ["codex", "codex/0.1.0", "codex/0.1.0/program", "codex/current"]);
 }
 

@@ -282,6 +282,8 @@ pub struct Unstarted {
     pub hint: Option<String>,
     /// What is kept of its bridge.
     pub bridge: serde_json::Value,
+    /// Processes of what was tried that could not be ended.
+    pub survivors: u32,
     /// How long ago it began.
     pub age: Duration,
 }
@@ -293,7 +295,7 @@ pub fn unstarted(
     ended: Unstarted,
     observe: &mut Observer<'_>,
 ) -> Result<Report, JournalError> {
-    let Unstarted { outcome, hint, bridge, age } = ended;
+    let Unstarted { outcome, hint, bridge, survivors, age } = ended;
     let desk = Desk::new(journal, observe, age);
     let mut report = Report {
         hint,
@@ -303,7 +305,7 @@ pub fn unstarted(
         resumes: 0,
         usage: None,
         evidence: Vec::new(),
-        survivors: 0,
+        survivors,
         elapsed: desk.now(),
         bridge,
         json: serde_json::Value::Null,

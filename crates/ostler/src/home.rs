@@ -86,6 +86,11 @@ impl Home {
         self.root.join("versions.json")
     }
 
+    /// Where programs are tried. Not there unless one is being tried.
+    pub(crate) fn probes(&self) -> PathBuf {
+        self.root.join("probes")
+    }
+
     /// Where live runs have their sockets: with all else if `OSTLER_HOME` says where that is, so that homes do not meet,
     /// else where the session keeps such things.
     pub(crate) fn sockets(&self, runtime: Option<&OsStr>) -> PathBuf {

@@ -9,7 +9,7 @@ use ostler_agent::agent::{self, Agent};
 use ostler_agent::agents::AGENTS;
 use ostler_agent::document::nearest;
 use ostler_process::locate::{LocateError, Program, Search, locate};
-use ostler_process::probe::{self, ProbeError, Remembered};
+use ostler_process::probe::{self, Place, ProbeError, Remembered};
 use tokio::task::JoinSet;
 
 use crate::config::Settings;
@@ -52,17 +52,27 @@ pub(crate) fn find(
     locate(agent, &search)
 }
 
-/// The version of an agent's program. Asked once: as long as the file is the same, so is the answer.
+/// Where programs are tried, guarded by ourselves.
+pub(crate) fn place(here: &Surroundings) -> Place {
+    Place { homes: here.home.probes(), guard: std::env::current_exe().ok() }
+}
+
+/// The version of an agent's program, unless `stop` comes first. Asked once: as long as the file is the same, so is the
+/// answer.
 pub(crate) async fn version(
     agent: &dyn Agent,
     program: &Path,
     here: &Surroundings,
+    stop: impl Future<Output = ()>,
 ) -> Result<String, ProbeError> {
+    probe::sweep(&here.home.probes());
     let memory = Remembered::at(&here.home.versions());
     if let Some(version) = memory.version_of(program) {
         return Ok(version);
     }
-    let version = probe::version(agent.package(), program).await?;
+    // Without it the program is tried elsewhere, and asked again the next time.
+    let _ = here.home.create();
+    let version = probe::version_unless(agent.package(), program, &place(here), stop).await?;
     memory.keep(program, &version);
     Ok(version)
 }
@@ -102,8 +112,8 @@ pub(crate) async fn survey(
         if let Ok(program) = program
             && seen.insert(program.path.clone())
         {
-            let (package, path) = (agent.package(), program.path.clone());
-            probes.spawn(async move { (path.clone(), probe::version(package, &path).await) });
+            let (package, path, place) = (agent.package(), program.path.clone(), place(here));
+            probes.spawn(async move { (path.clone(), probe::version(package, &path, &place).await) });
         }
     }
     while let Some(answer) = probes.join_next().await {

@@ -34,7 +34,7 @@ use bridge::{Bridged, Wanted};
 use choice::Choice;
 use crossing::Crossing;
 pub(crate) use prepare::RunUsage;
-use prepare::{Prepared, locate, prepare, prompt, usable};
+use prepare::{Prepared, Unlocated, locate, prepare, prompt, usable};
 use telling::Telling;
 use terms::Terms;
 
@@ -60,18 +60,16 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let terms = Terms::of(&args, earlier, &settings.config, &here.cwd)?;
     let wanted = Wanted::of(&choice, &terms, &settings, here)?;
     usable(&choice.workspace, terms.permissions)?;
-    let located = tokio::select! {
-        biased;
-        by = signals.next() => return Err(by.into()),
-        located = locate(&choice, &settings, here) => located,
-    };
-    let found = match located {
+    let found = match locate(&choice, &settings, &mut signals, here).await {
         Ok(found) => found,
-        Err(failure) => {
-            if let Some(folder) = absent::keep(&failure, &choice, &terms, voice, here)? {
+        Err(unlocated) => {
+            if let Some(folder) = absent::keep(&unlocated, &choice, &terms, voice, here)? {
                 tell_somebody(&settings, &folder, &mut signals).await;
             }
-            return Err(failure);
+            return match unlocated {
+                Unlocated::Failed(failure) => Err(failure),
+                Unlocated::Cancelled { by, .. } => Err(by.into()),
+            };
         }
     };
     let prepared = prepare(&args, &choice, &found, &terms, (play, wanted), here).await?;

@@ -7,6 +7,7 @@ mod full_disk;
 mod hostile;
 mod kept;
 mod killed;
+mod probed;
 mod slow_reader;
 mod survivors;
 

@@ -64,6 +64,7 @@ pub(crate) async fn run(args: &Args, here: &Surroundings) -> Result<ExitCode, Fa
         wanted: version.map_or_else(|| Ok(Wanted::verified(package)), Wanted::parse)?,
         agents: here.home.agents(),
         npm: Npm::find(npm.as_deref(), here.variable("PATH"))?,
+        place: programs::place(here),
     };
     let mut progress = Progress::begin(agent.title());
     let installed = install(&order, &mut |step| progress.show(&step)).await;

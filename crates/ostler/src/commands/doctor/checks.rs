@@ -14,7 +14,7 @@ use crate::config::{Settings, Trust, project_file, project_of};
 use crate::display::{short, with_causes};
 use crate::failure::Failure;
 use crate::log;
-use crate::programs::{Sighting, survey};
+use crate::programs::{Sighting, place, survey};
 use crate::surroundings::Surroundings;
 
 /// Less free space than this is worth a note: an agent takes up to 500 MB, and npm's cache half of that again.
@@ -169,18 +169,18 @@ async fn npm(settings: &Settings, here: &Surroundings) -> Finding {
             return Finding::new("npm", Status::Missing, error.to_string()).with_hint(error.hint());
         }
     };
-    version_of("npm", npm.path(), "needed only to install agents").await
+    version_of("npm", npm.path(), "needed only to install agents", here).await
 }
 
 async fn tool(name: &'static str, purpose: &str, remedy: &str, here: &Surroundings) -> Finding {
     match on_path(name, here.variable("PATH")) {
-        Some(program) => version_of(name, &program, purpose).await,
+        Some(program) => version_of(name, &program, purpose, here).await,
         None => Finding::new(name, Status::Missing, format!("not on PATH; {purpose}")).with_remedy(remedy),
     }
 }
 
-async fn version_of(name: &str, program: &Path, purpose: &str) -> Finding {
-    let finding = match probe::tool_version(program).await {
+async fn version_of(name: &str, program: &Path, purpose: &str, here: &Surroundings) -> Finding {
+    let finding = match probe::tool_version(program, &place(here)).await {
         Ok(version) => Finding::new(name, Status::Ok, format!("{version}; {purpose}")),
         Err(error) => Finding::new(name, Status::Missing, format!("{}; {purpose}", with_causes(&error)))
             .with_remedy(format!("start `{} --version` by hand to see what is wrong", program.display())),

@@ -11,8 +11,9 @@ use ostler_process::run::{Unstarted, unstarted};
 use serde_json::Value;
 
 use super::args::Voice;
+use super::by_whom;
 use super::choice::Choice;
-use super::prepare::{Found, facts};
+use super::prepare::{Found, Unlocated, facts};
 use super::terms::Terms;
 use crate::display;
 use crate::failure::Failure;
@@ -20,13 +21,13 @@ use crate::surroundings::Surroundings;
 
 /// Writes it down, and tells programs. People are told by the failure. Answers where it is kept.
 pub(super) fn keep(
-    failure: &Failure,
+    unlocated: &Unlocated,
     choice: &Choice,
     terms: &Terms,
     voice: Voice,
     here: &Surroundings,
 ) -> Result<Option<PathBuf>, Failure> {
-    let Some(outcome) = outcome(failure) else { return Ok(None) };
+    let Some((outcome, survivors)) = outcome(unlocated) else { return Ok(None) };
     // One that is gone on with keeps the outcome it had.
     if choice.earlier.is_some() {
         return Ok(None);
@@ -36,7 +37,7 @@ pub(super) fn keep(
     let journal = Journal::create(&here.home.runs(), &facts)?;
     let folder = journal.folder().to_owned();
     let mut last = String::new();
-    let ended = Unstarted { outcome, hint: None, bridge: Value::Null, age: Duration::ZERO };
+    let ended = Unstarted { outcome, hint: None, bridge: Value::Null, survivors, age: Duration::ZERO };
     unstarted(&facts, journal, ended, &mut |event: &RunEvent, line: &str| {
         if let RunEventKind::Outcome(_) = event.kind {
             last = format!("{line}\n");
@@ -49,11 +50,21 @@ pub(super) fn keep(
     Ok(Some(folder))
 }
 
-fn outcome(failure: &Failure) -> Option<RunOutcome> {
+/// How such a run ended, and how many processes of what was tried could not be ended.
+fn outcome(unlocated: &Unlocated) -> Option<(RunOutcome, u32)> {
+    let failure = match unlocated {
+        Unlocated::Failed(failure) => failure,
+        Unlocated::Cancelled { by, survivors } => {
+            return Some((RunOutcome::Cancelled { by: by_whom(*by) }, *survivors));
+        }
+    };
     let hint = failure.hint().unwrap_or_default();
     match failure {
-        Failure::Locate(_) => Some(RunOutcome::NotInstalled { hint }),
-        Failure::Probe(error) => Some(RunOutcome::NeverStarted { reason: display::with_causes(error) }),
+        Failure::Locate(_) => Some((RunOutcome::NotInstalled { hint }, 0)),
+        Failure::Probe(error) => {
+            let reason = display::with_causes(error);
+            Some((RunOutcome::NeverStarted { reason }, error.survivors()))
+        }
         _ => None,
     }
 }

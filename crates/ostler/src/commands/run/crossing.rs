@@ -60,6 +60,7 @@ impl Crossing<'_> {
             hint,
             // Where the receipts ended is still true: none were added that anybody was told of.
             bridge: self.kept.clone().unwrap_or_default(),
+            survivors: 0,
             age,
         };
         tokio::select! {

@@ -8,6 +8,7 @@ use ostler_process::install::{Npm, Order, Wanted, install};
 use crate::config::Settings;
 use crate::display;
 use crate::failure::Failure;
+use crate::programs;
 use crate::progress::Progress;
 use crate::surroundings::Surroundings;
 
@@ -28,6 +29,7 @@ pub(super) async fn fetch(
         wanted: Wanted::verified(package),
         agents: here.home.agents(),
         npm: Npm::find(npm.as_deref(), here.variable("PATH"))?,
+        place: programs::place(here),
     };
     let title = agent.title();
     display::tell(&format!(

@@ -9,6 +9,7 @@ use ostler_agent::agent::Agent;
 use ostler_agent::budget::Ledger;
 use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
+use ostler_process::probe::ProbeError;
 use ostler_process::run::{Beginning, Plan, RunError, inherited, limits_json};
 use ostler_rehearsal::script::Play;
 use rustix::fs::{Access, access};
@@ -22,6 +23,7 @@ use super::rehearsal::Rehearsed;
 use super::terms::Terms;
 use crate::config::Settings;
 use crate::failure::Failure;
+use crate::interrupt::{Interrupted, Signals};
 use crate::programs;
 use crate::surroundings::Surroundings;
 
@@ -127,19 +129,48 @@ pub(super) struct Prepared<'a> {
     pub(super) kept: Option<Value>,
 }
 
+/// Why there is no program to run.
+pub(super) enum Unlocated {
+    Failed(Failure),
+    /// Somebody did not want to wait for it.
+    Cancelled {
+        by: Interrupted,
+        /// Processes that could not be ended.
+        survivors: u32,
+    },
+}
+
+impl<E: Into<Failure>> From<E> for Unlocated {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
 /// Where the agent's program is, and that it starts. A rehearsal fetches it if it is not there.
 pub(super) async fn locate(
     choice: &Choice,
     settings: &Settings,
+    signals: &mut Signals,
     here: &Surroundings,
-) -> Result<Found, Failure> {
+) -> Result<Found, Unlocated> {
     match &choice.agent {
         Picked::Known(agent) => {
             if choice.script.is_some() && !is_there(*agent, settings, here) {
-                fetch(*agent, settings, here).await?;
+                tokio::select! {
+                    biased;
+                    by = signals.next() => return Err(Unlocated::Cancelled { by, survivors: 0 }),
+                    fetched = fetch(*agent, settings, here) => fetched?,
+                }
             }
             let program = programs::find(*agent, settings, here)?.path;
-            let version = programs::version(*agent, &program, here).await?;
+            let mut stopped = None;
+            let stop = async { stopped = Some(signals.next().await) };
+            let version = match (programs::version(*agent, &program, here, stop).await, stopped) {
+                (Err(error @ ProbeError::Stopped { .. }), Some(by)) => {
+                    return Err(Unlocated::Cancelled { by, survivors: error.survivors() });
+                }
+                (version, _) => version?,
+            };
             Ok(Found { program, version: Some(version) })
         }
         Picked::Command(command) => {
