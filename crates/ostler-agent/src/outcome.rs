@@ -155,6 +155,8 @@ pub enum CancelledBy {
     Interrupt,
     /// SIGTERM.
     Terminate,
+    /// SIGHUP: the terminal was closed.
+    Hangup,
     /// `ostler stop`.
     Client,
 }
@@ -187,6 +189,7 @@ impl RunOutcome {
             Self::NotInstalled { .. } | Self::NeverStarted { .. } => 14,
             Self::Blocked { .. } => 15,
             Self::Quota { .. } => 16,
+            Self::Cancelled { by: CancelledBy::Hangup } => 129,
             Self::Cancelled { by: CancelledBy::Interrupt } => 130,
             Self::Cancelled { by: CancelledBy::Terminate | CancelledBy::Client } => 143,
         }

@@ -40,7 +40,7 @@ use ostler_agent::watchdog::{Input, Watchdog};
 use tokio::sync::mpsc;
 
 use crate::contain::{Contained, Spawn, Stdin};
-use crate::journal::{Facts, Journal, JournalError, Past};
+use crate::journal::{Facts, Journal, JournalError, Kept, Past};
 pub use account::{limits_from, limits_json, sentence};
 use attempt::Attempt;
 use bridge::BridgeSide;
@@ -313,6 +313,31 @@ pub fn unstarted(
     report.json = account::outcome_json(facts, &report, desk.folder());
     desk.close(&report)?;
     Ok(report)
+}
+
+/// The last line for a run that cannot be gone on with now. It is told and not kept: the run stays as it was, so that it
+/// can be gone on with later.
+pub fn postponed(kept: &Kept, outcome: RunOutcome, survivors: u32) -> Result<String, JournalError> {
+    let past = kept.past()?;
+    let report = Report {
+        hint: None,
+        outcome,
+        session: past.session,
+        turns: past.turns,
+        resumes: past.resumes,
+        usage: past.spent,
+        evidence: Vec::new(),
+        survivors,
+        elapsed: Duration::from_millis(past.ms),
+        bridge: serde_json::Value::Null,
+        json: serde_json::Value::Null,
+    };
+    let json = account::outcome_json(&kept.facts, &report, &kept.folder);
+    let event =
+        RunEvent { seq: past.seq + 1, ms: past.ms, kind: RunEventKind::Outcome(desk::without_time(json)) };
+    let failed =
+        |error: serde_json::Error| JournalError::Write { path: kept.folder.clone(), source: error.into() };
+    event.line().map_err(failed)
 }
 
 /// What lasts from the first process of a run to the last.

@@ -110,6 +110,7 @@ pub fn sentence(outcome: &RunOutcome) -> String {
         RunOutcome::Cancelled { by } => match by {
             CancelledBy::Interrupt => "it was cancelled by Ctrl-C".to_owned(),
             CancelledBy::Terminate => "it was cancelled by SIGTERM".to_owned(),
+            CancelledBy::Hangup => "it was cancelled because its terminal was closed".to_owned(),
             CancelledBy::Client => "it was stopped by `ostler stop`".to_owned(),
         },
     }

@@ -51,12 +51,15 @@ impl<'a> Desk<'a> {
 
     /// The outcome: as the last event, and as a file.
     pub(super) fn close(mut self, report: &Report) -> Result<(), JournalError> {
-        let mut last = report.json.clone();
-        // Every line has its own time, which for this one is the same.
-        if let Some(fields) = last.as_object_mut() {
-            fields.remove("ms");
-        }
-        self.tell(RunEventKind::Outcome(last))?;
+        self.tell(RunEventKind::Outcome(without_time(report.json.clone())))?;
         self.journal.close(&report.json)
     }
+}
+
+/// An outcome as an event has it. Every line has its own time, which for this one is the same.
+pub(super) fn without_time(mut outcome: serde_json::Value) -> serde_json::Value {
+    if let Some(fields) = outcome.as_object_mut() {
+        fields.remove("ms");
+    }
+    outcome
 }

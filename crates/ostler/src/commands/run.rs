@@ -182,6 +182,7 @@ async fn forward(signals: &mut Signals, ask: mpsc::Sender<Request>) -> Infallibl
 fn by_whom(by: Interrupted) -> CancelledBy {
     match by {
         Interrupted::CtrlC => CancelledBy::Interrupt,
-        Interrupted::Term | Interrupted::Hangup => CancelledBy::Terminate,
+        Interrupted::Term => CancelledBy::Terminate,
+        Interrupted::Hangup => CancelledBy::Hangup,
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::ground::{Ended, Ground};
@@ -207,6 +209,37 @@ fn an_agent_that_is_not_there_is_an_outcome_that_is_kept() {
     ground.put("ostler/config.toml", &format!("[agents.codex]\nprogram = {:?}\n", broken.display()));
     let last = outcome(&ground.run(&["run", "-a", "codex", "--json", "x"]).stdout);
     assert_eq!((&last["outcome"], &last["exit_code"]), (&"never_started".into(), &14.into()));
+}
+
+#[test]
+fn a_run_whose_agent_is_gone_stays_as_it_was_and_a_program_is_told_so() {
+    let ground = ground();
+    let codex = ground.script("codex", &RECORDED.replace("echo '{\"type\":\"turn.completed\"", "exit 1 #"));
+    ground.put("ostler/config.toml", &format!("[agents.codex]\nprogram = {codex:?}\n"));
+    let ended = ground.run(&["run", "-a", "codex", "--json", "--max-resumes", "0", "x"]);
+    assert_eq!(ended.code, Some(10), "{}{}", ended.stdout, ended.stderr);
+    let before =
+        fs::read(PathBuf::from(outcome(&ended.stdout)["journal"].as_str().unwrap()).join("outcome.json"));
+    fs::remove_file(&codex).unwrap();
+    let again = ground.run(&["run", "--resume", "last", "--json"]);
+    assert_eq!(again.code, Some(14), "{}{}", again.stdout, again.stderr);
+    let (first, last) = (outcome(&ended.stdout), outcome(&again.stdout));
+    assert_eq!((&last["kind"], &last["outcome"]), (&"outcome".into(), &"not_installed".into()));
+    assert_eq!((&last["run"], &last["session"]), (&first["run"], &first["session"]));
+    let after = fs::read(PathBuf::from(last["journal"].as_str().unwrap()).join("outcome.json"));
+    assert_eq!(after.unwrap(), before.unwrap());
+}
+
+#[test]
+fn a_closed_terminal_is_told_as_such() {
+    let ground = ground();
+    let agent = script(&ground, "echo begun; exec sleep 98767");
+    let (mut child, lines) = begun(&ground, &agent, "begun");
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    let last = lines.lines().map(|line| line.unwrap()).last().unwrap();
+    assert!(last.contains("its terminal was closed"), "{last}");
+    assert_eq!(outcome(&last)["exit_code"], 129);
+    assert_eq!(child.wait().unwrap().code(), Some(129));
 }
 
 #[test]

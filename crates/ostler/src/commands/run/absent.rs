@@ -7,7 +7,7 @@ use std::time::Duration;
 use ostler_agent::outcome::RunOutcome;
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_process::journal::Journal;
-use ostler_process::run::{Unstarted, unstarted};
+use ostler_process::run::{Unstarted, postponed, unstarted};
 use serde_json::Value;
 
 use super::args::Voice;
@@ -29,7 +29,11 @@ pub(super) fn keep(
 ) -> Result<Option<PathBuf>, Failure> {
     let Some((outcome, survivors)) = outcome(unlocated) else { return Ok(None) };
     // One that is gone on with keeps the outcome it had.
-    if choice.earlier.is_some() {
+    if let Some((kept, _)) = &choice.earlier {
+        if voice == Voice::Json {
+            let line = postponed(kept, outcome, survivors)?;
+            display::bytes(format!("{line}\n").as_bytes())?;
+        }
         return Ok(None);
     }
     let facts = facts(choice, &Found { program: PathBuf::new(), version: None }, terms);
