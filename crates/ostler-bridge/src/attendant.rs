@@ -23,6 +23,9 @@ const VERSIONS: &[ProtocolVersion] =
 /// How often a slow call says that it goes on. Clients give up after 60 seconds of silence at the earliest.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 
+/// What a name of a tool may have. Agents allow for half of it.
+const MOST_NAME_CHARS: usize = 128;
+
 /// The header in which a client repeats the id that it was given.
 pub(crate) const SESSION: &str = "mcp-session-id";
 
@@ -76,7 +79,8 @@ impl ServerHandler for Attendant {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let room = &self.0;
-        let tool = request.name.to_string();
+        // What is longer is not the name of a tool: the beginning of it is enough to say so.
+        let tool: String = request.name.chars().take(MOST_NAME_CHARS).collect();
         room.telling.tell(BridgeEvent::Called { tool: tool.clone() }).await;
         // Not the token of `rmcp`: what it cancels it does not answer, and the stream would stay open.
         let cancelled = context.ct.child_token();

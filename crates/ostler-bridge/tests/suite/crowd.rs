@@ -12,7 +12,7 @@ use super::ground::{DEADLINE, Ground, PLAN};
 const CALLS: usize = 1000;
 
 /// Both ends of every connection are in this process.
-fn allow_descriptors() {
+pub(crate) fn allow_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(8192).min(8192);
     if limit.current.is_some_and(|current| current < wanted) {

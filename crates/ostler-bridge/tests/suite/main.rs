@@ -8,6 +8,7 @@
 )]
 
 mod asking;
+mod bad_input;
 mod crowd;
 mod door;
 mod exec;

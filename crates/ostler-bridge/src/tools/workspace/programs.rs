@@ -114,6 +114,9 @@ pub(super) async fn run(
     order: Order,
     cancelled: &CancellationToken,
 ) -> Result<Finished, Unrun> {
+    if cancelled.is_cancelled() || room.closed.is_cancelled() {
+        return Err(Unrun::Withdrawn);
+    }
     let Ok(_place) = programs.places.try_acquire() else { return Err(Unrun::Full) };
     let Order { program, args, env, cwd, within, stdout, stderr } = order;
     let guard = programs.guard.clone();
@@ -127,11 +130,8 @@ pub(super) async fn run(
     };
     tokio::pin!(withdrawn);
     let began = Instant::now();
-    let mut contained = tokio::select! {
-        biased;
-        () = &mut withdrawn => return Err(Unrun::Withdrawn),
-        started = Contained::start(spawn) => started.map_err(Unrun::Start)?,
-    };
+    // Not given up half-way: what has begun is ended below, and told.
+    let mut contained = Contained::start(spawn).await.map_err(Unrun::Start)?;
     let (mut stdout, mut stderr) = (Kept::new(stdout), Kept::new(stderr));
     let pipes = (contained.stdout.take(), contained.stderr.take());
     let reading = async { tokio::join!(keep(pipes.0, &mut stdout), keep(pipes.1, &mut stderr)) };

@@ -13,7 +13,7 @@ use super::MOST_ANSWER_BYTES;
 use super::arguments::Search;
 use super::beneath::{Beneath, Fault};
 use super::reading::is_binary;
-use super::walking::{Extent, Glob, Walk, shown};
+use super::walking::{Extent, Glob, Walk, brief, shown};
 
 /// How many lines are told.
 const MOST_LINES: usize = 500;
@@ -26,7 +26,7 @@ const BEFORE_BYTES: usize = 100;
 const MOST_FILE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// What a compiled pattern may hold.
-const MOST_PATTERN_BYTES: usize = 1024 * 1024;
+const MOST_COMPILED_BYTES: usize = 1024 * 1024;
 
 /// What was found so far.
 #[derive(Default)]
@@ -43,9 +43,10 @@ pub(super) fn search(
     given: &Search,
     cancelled: &CancellationToken,
 ) -> Result<String, Fault> {
+    brief("pattern", &given.pattern)?;
     let pattern = RegexBuilder::new(&given.pattern)
         .case_insensitive(given.ignore_case)
-        .size_limit(MOST_PATTERN_BYTES)
+        .size_limit(MOST_COMPILED_BYTES)
         .build()
         .map_err(|error| Fault::Failed(format!("`pattern` cannot be used. {error}")))?;
     let mut haul = Haul::default();

@@ -25,6 +25,9 @@ const MOST_DEPTH: usize = 64;
 /// How long a walk may take.
 const WITHIN: Duration = Duration::from_secs(60);
 
+/// What a pattern for names or lines may have.
+const MOST_PATTERN_BYTES: usize = 4 * 1024;
+
 /// The folder that is git's own business, wherever it is.
 const REPOSITORY: &str = ".git";
 
@@ -194,6 +197,7 @@ impl Glob {
         };
         let mut builder = OverrideBuilder::new(beneath.path());
         if let Some(glob) = glob {
+            brief("glob", glob)?;
             builder.add(glob).map_err(bad)?;
         }
         builder.build().map(Self).map_err(bad)
@@ -202,6 +206,16 @@ impl Glob {
     pub(super) fn takes(&self, beneath: &Beneath, path: &Path) -> bool {
         !self.0.matched(beneath.path().join(path), false).is_ignore()
     }
+}
+
+/// Refuses a pattern that is longer than anybody writes one.
+pub(super) fn brief(what: &str, pattern: &str) -> Result<(), Fault> {
+    if pattern.len() <= MOST_PATTERN_BYTES {
+        return Ok(());
+    }
+    let bytes = pattern.len();
+    let words = format!("`{what}` has {bytes} bytes; at most {MOST_PATTERN_BYTES} are taken. Shorten it.");
+    Err(Fault::Failed(words))
 }
 
 /// A path as it is shown: in one line.
