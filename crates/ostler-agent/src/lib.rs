@@ -12,6 +12,7 @@
 //! - [`budget`]: what a run may spend.
 //! - [`artifact`]: documents that an agent hands over, checked by rules that are data; [`standing`]: which of them are in.
 //! - [`bridge`]: what happens at the bridge, and what an agent is told of it.
+//! - [`smoke`]: whether an agent is still driven as it should be, and what to do if not.
 //! - [`document`]: files that people write, read with errors that help.
 
 pub mod advice;
@@ -32,6 +33,7 @@ pub mod package;
 pub mod policy;
 pub mod record;
 pub mod run_event;
+pub mod smoke;
 pub mod source;
 pub mod standing;
 pub mod stopping;
