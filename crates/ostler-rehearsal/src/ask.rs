@@ -5,6 +5,9 @@
 
 use crate::side::{Asker, Bookmark, Side};
 
+/// The tool with which Codex lets a model look for tools that are not listed.
+const SEARCH: &str = "tool_search";
+
 /// A provider's wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
@@ -161,6 +164,8 @@ impl Ask {
     /// Whether a tool is offered, by its own name or, as `mcp:NAME`, by the name that an MCP server gave it.
     pub(crate) fn offers(&self, tool: &str) -> bool {
         match tool.strip_prefix("mcp:") {
+            // Codex lists the tools of MCP servers only to those who search for them, and takes calls of them anyway.
+            Some(_) if self.wire == Wire::Responses && self.offers(SEARCH) => true,
             Some(name) => self.offered.iter().any(|offered| is_mcp(offered, name)),
             None => self.offered.iter().any(|offered| offered == tool),
         }

@@ -20,4 +20,5 @@ pub static BUILTIN: &[Builtin] = &[
     Builtin { name: "stall", text: include_str!("../../scripts/stall.toml") },
     Builtin { name: "chatty", text: include_str!("../../scripts/chatty.toml") },
     Builtin { name: "compact", text: include_str!("../../scripts/compact.toml") },
+    Builtin { name: "smoke", text: include_str!("../../scripts/smoke.toml") },
 ];

@@ -37,7 +37,7 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:0";
   ostler rehearse --script my-script.toml --listen 127.0.0.1:8080
   ostler rehearse --schema > script.schema.json
 
-Built-in scripts: hello, echo, todo, tools, long, flaky, stall, chatty, compact.
+Built-in scripts: hello, echo, todo, tools, long, flaky, stall, chatty, compact, smoke.
 Prints a command for each agent; paste one into another terminal. The agent is
 the real one, the model is scripted: no account, no key, no tokens. The agent's
 home is a private folder, gone when the rehearsal ends. Ctrl-C ends it.")]

@@ -96,6 +96,15 @@ async fn compact(player: Player) {
     stage.strike().await;
 }
 
+/// Without a bridge: what needs one is left out, or told to be impossible.
+async fn smoke(player: Player) {
+    let Some(stage) = Stage::with_builtin(player, "smoke").await else { return };
+    let (said, _) = stage.play_well("Write the todo list", None).await;
+    assert!(said.last().unwrap().starts_with("The todo list is in scratch/todo.js."), "{said:?}");
+    assert!(stage.file("scratch/todo.js").ends_with("module.exports = { add, toggle, remove, left };\n"));
+    stage.strike().await;
+}
+
 macro_rules! every_script_by_every_agent {
     ($($name:ident)*) => {
         $(mod $name {
@@ -124,4 +133,4 @@ macro_rules! every_script_by_every_agent {
     };
 }
 
-every_script_by_every_agent!(hello echo todo tools long flaky stall chatty compact);
+every_script_by_every_agent!(hello echo todo tools long flaky stall chatty compact smoke);
