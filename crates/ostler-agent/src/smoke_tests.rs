@@ -81,7 +81,9 @@ const BREAKERS: &[Breaker] = &[
     (Fact::NoPrompt, Grade::Absent, Held::No, |seen| seen.prompts = vec!["whether it may".to_owned()]),
     (Fact::NoCrash, Grade::Absent, Held::No, |seen| seen.ended = outcome("agent_failed", 10)),
     (Fact::NoCrash, Grade::Absent, Held::No, |seen| seen.ended = outcome("stalled", 12)),
-    (Fact::NoCrash, Grade::Absent, Held::No, |seen| seen.ended = Ended::Nothing { said: "no".to_owned() }),
+    (Fact::NoCrash, Grade::Absent, Held::No, |seen| {
+        seen.ended = Ended::Nothing { said: "no".to_owned(), try_this: None }
+    }),
     (Fact::Channels, Grade::Absent, Held::No, |seen| {
         seen.channels.remove(&Channel::Bridge);
     }),
@@ -236,6 +238,16 @@ fn without_an_earlier_result_only_strange_records_are_told() {
 }
 
 #[test]
+fn where_nothing_ran_that_is_all_there_is_to_say() {
+    let seen = Observed::nothing("codex is not installed".to_owned(), Some("install it".to_owned()));
+    let facts = judged(&seen);
+    assert_eq!((verdict(&facts), facts.iter().filter(|judged| judged.is_ok()).count()), (Verdict::Fail, 1));
+    let told = breaks(&seen, &facts, None);
+    let what = "there was no run: codex is not installed".to_owned();
+    assert_eq!(told, [Break { fact: Fact::NoCrash, what, try_this: "install it".to_owned() }]);
+}
+
+#[test]
 fn every_fact_is_found_by_its_name() {
     for fact in Fact::ALL {
         assert_eq!(Fact::named(fact.name()), Some(fact));
@@ -255,6 +267,7 @@ proptest! {
         prop_assert_eq!(&rows, &broken);
         let facts = judged(&seen);
         prop_assert_eq!(verdict(&facts) == Verdict::Pass, broken.is_empty());
-        prop_assert_eq!(breaks(&seen, &facts, None).len(), broken.len());
+        let told = if seen.ran() { broken.len() } else { 1 };
+        prop_assert_eq!(breaks(&seen, &facts, None).len(), told);
     }
 }

@@ -17,7 +17,9 @@ pub struct Break {
 
 /// Every fact that does not hold, with what to do. `run` is how the run is called, if there is one.
 pub fn breaks(seen: &Observed, facts: &[Judged], run: Option<&str>) -> Vec<Break> {
-    let broken = facts.iter().filter(|judged| !judged.is_ok());
+    // Where nothing ran, all else follows from that and is not worth saying.
+    let is_worth_saying = |judged: &&Judged| seen.ran() || judged.fact == Fact::NoCrash;
+    let broken = facts.iter().filter(|judged| !judged.is_ok()).filter(is_worth_saying);
     let told = broken.map(|judged| Break {
         fact: judged.fact,
         what: what(judged, seen),
@@ -74,8 +76,8 @@ fn try_this(fact: Fact, seen: &Observed, run: Option<&str>) -> String {
         Fact::Output => format!("{events} shows what it said; too little may mean that its text is no longer understood"),
         Fact::NoPrompt => "`ostler run --permissions`, or `--allow` with a rule of the agent; unattended, nobody answers".to_owned(),
         Fact::NoCrash => match &seen.ended {
-            Ended::Nothing { .. } => "`ostler doctor`".to_owned(),
-            Ended::Outcome { outcome, .. } if outcome == "not_installed" => "`ostler agents install NAME`".to_owned(),
+            Ended::Nothing { try_this: Some(hint), .. } => hint.clone(),
+            Ended::Nothing { try_this: None, .. } => "`ostler doctor`".to_owned(),
             Ended::Outcome { .. } => why,
         },
         Fact::Channels => format!("{why} tells when each was last heard; without one, a stall is found later than it should be"),

@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::observed::{AtBridge, Calls, ChainSeen, Claim, Ended, FileSeen, Handed, NewKind, Observed};
+use super::observed::{
+    AtBridge, Calls, ChainSeen, Claim, Document, Ended, FileSeen, Handed, NewKind, Observed,
+};
+use crate::artifact::Diagnostic;
+use crate::bridge::{self, BridgeEvent, Refusal};
 use crate::event::{AgentEvent, Blocked, Part, TurnOutcome};
 use crate::run_event::{Channel, RunEvent, RunEventKind};
 
@@ -34,10 +38,28 @@ pub struct Gathered {
     quoted: Vec<String>,
     prompts: Vec<String>,
     channels: BTreeSet<Channel>,
+    required: String,
+    answered: u64,
+    claim: Option<String>,
+    handed: Option<Handing>,
+    has_come: bool,
+    refused: Option<Refusal>,
     outcome: Option<Value>,
 }
 
+/// The newest that was handed over of the required kind.
+#[derive(Debug, Clone)]
+enum Handing {
+    Accepted(String),
+    Rejected(Vec<String>),
+}
+
 impl Gathered {
+    /// Nothing yet of a run that must hand over this kind of artifact.
+    pub fn of(required: &str) -> Self {
+        Self { required: required.to_owned(), ..Self::default() }
+    }
+
     /// Takes the next event into account.
     pub fn note(&mut self, event: &RunEvent) {
         match &event.kind {
@@ -52,6 +74,7 @@ impl Gathered {
                 self.channels.insert(Channel::Stdout);
                 self.agent(said);
             }
+            RunEventKind::Bridge(happened) => self.at_bridge(happened),
             RunEventKind::Seen { channel } => {
                 self.channels.insert(*channel);
             }
@@ -97,6 +120,39 @@ impl Gathered {
         }
     }
 
+    fn at_bridge(&mut self, event: &BridgeEvent) {
+        if event.is_life() {
+            self.channels.insert(Channel::Bridge);
+            self.has_come = true;
+        }
+        match event {
+            BridgeEvent::Answered { ended: bridge::Ended::Done | bridge::Ended::Failed, .. } => {
+                self.answered += 1;
+            }
+            BridgeEvent::Accepted { kind, receipt, .. } if *kind == self.required => {
+                self.handed = Some(Handing::Accepted(receipt.clone()));
+            }
+            BridgeEvent::Rejected { kind, faults } if *kind == self.required => {
+                let faults = faults.iter().take(MOST).map(fault).collect();
+                self.handed = Some(Handing::Rejected(faults));
+            }
+            BridgeEvent::Completed { receipt, .. } => self.claim = Some(receipt.clone()),
+            BridgeEvent::Refused { why } => self.refused = Some(*why),
+            BridgeEvent::Connected { .. }
+            | BridgeEvent::Greeted { .. }
+            | BridgeEvent::ToolsListed
+            | BridgeEvent::Called { .. }
+            | BridgeEvent::Answered { .. }
+            | BridgeEvent::Accepted { .. }
+            | BridgeEvent::Rejected { .. }
+            | BridgeEvent::ClaimRefused { .. }
+            | BridgeEvent::Progressed { .. }
+            | BridgeEvent::Asked(_)
+            | BridgeEvent::Touched(_)
+            | BridgeEvent::Settled { .. } => {}
+        }
+    }
+
     fn said(&mut self, text: &str) {
         for line in text.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()) {
             self.lines += 1;
@@ -130,9 +186,9 @@ impl Gathered {
         self.outcome.as_ref()
     }
 
-    /// All of it, as far as events can tell: files, receipts and samples are for others to fill in. `instead` is what
-    /// was said where an outcome should be.
-    pub fn observed(self, instead: &str) -> Observed {
+    /// All of it, as far as events can tell: files, receipts and samples are for others to fill in. `said` is what
+    /// was said where an outcome should be, and `try_this` what to do about it.
+    pub fn observed(self, said: String, try_this: Option<String>) -> Observed {
         let outcome = self.outcome.unwrap_or_default();
         let number = |name: &str| outcome[name].as_u64();
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -143,7 +199,7 @@ impl Gathered {
                 detail: text(&outcome["detail"]),
                 missing: outcome["missing"].as_array().into_iter().flatten().filter_map(text).collect(),
             },
-            None => Ended::Nothing { said: instead.to_owned() },
+            None => Ended::Nothing { said, try_this },
         };
         let unknown = self.unknown.into_iter().map(|kind| NewKind { kind, sample: String::new() });
         Observed {
@@ -152,13 +208,26 @@ impl Gathered {
             strays: Vec::new(),
             session: self.session.or_else(|| text(&outcome["session"])),
             minted: None,
-            claim: if self.ended_as_done { Claim::Word } else { Claim::Nobody },
-            artifact: Handed::Nothing,
+            claim: match (self.claim, self.ended_as_done) {
+                (Some(receipt), _) => Claim::Receipt(receipt),
+                (None, true) => Claim::Word,
+                (None, false) => Claim::Nobody,
+            },
+            artifact: match self.handed {
+                // What is stored is looked at by whoever can.
+                Some(Handing::Accepted(receipt)) => Handed::Accepted { receipt, document: Document::Gone },
+                Some(Handing::Rejected(faults)) => Handed::Rejected { faults },
+                None => Handed::Nothing,
+            },
             chain: ChainSeen::Absent,
-            bridge: AtBridge::Nobody,
+            bridge: match (self.has_come, self.refused) {
+                (true, _) => AtBridge::Came,
+                (false, Some(why)) => AtBridge::TurnedAway { why: words(why).to_owned() },
+                (false, None) => AtBridge::Nobody,
+            },
             events: self.events,
             unknown: unknown.collect(),
-            calls: Calls { opened: self.opened, closed: self.closed, answered: 0 },
+            calls: Calls { opened: self.opened, closed: self.closed, answered: self.answered },
             lines: self.lines,
             quoted: self.quoted,
             prompts: self.prompts,
@@ -168,6 +237,23 @@ impl Gathered {
             resumes: number("resumes").unwrap_or_default(),
             first_event: self.first_event,
         }
+    }
+}
+
+/// On one line, without the example that only whoever repairs it needs.
+fn fault(fault: &Diagnostic) -> String {
+    format!("line {} [{}]: {}", fault.line, fault.rule.name(), fault.found)
+}
+
+/// Why somebody was not let in.
+fn words(why: Refusal) -> &'static str {
+    match why {
+        Refusal::Host => "the name of the host was not that of the door",
+        Refusal::Origin => "the request came from a web page",
+        Refusal::Token => "the token was missing or wrong",
+        Refusal::Query => "the address had a query",
+        Refusal::TooLong => "the request was too long",
+        Refusal::Garbled => "the request was no message of the protocol",
     }
 }
 

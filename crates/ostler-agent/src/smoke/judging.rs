@@ -197,7 +197,7 @@ fn no_crash(seen: &Observed) -> Said {
             let detail = detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
             said(Grade::Absent, Held::No, format!("the run ended `{outcome}`, exit code {code}{detail}"))
         }
-        Ended::Nothing { said: instead } => {
+        Ended::Nothing { said: instead, .. } => {
             said(Grade::Absent, Held::No, format!("there was no run: {instead}"))
         }
     }

@@ -68,7 +68,21 @@ pub enum Ended {
     Nothing {
         /// What was said instead.
         said: String,
+        /// What was said to try.
+        try_this: Option<String>,
     },
+}
+
+impl Observed {
+    /// Nothing was observed, because nothing could be run.
+    pub fn nothing(said: String, try_this: Option<String>) -> Self {
+        super::Gathered::default().observed(said, try_this)
+    }
+
+    /// Whether an agent ran at all.
+    pub fn ran(&self) -> bool {
+        self.events > 0 || matches!(self.ended, Ended::Outcome { .. })
+    }
 }
 
 /// A file that should be there.
