@@ -13,6 +13,7 @@ pub use evidence::{Evidence, Grade, Marker};
 
 use crate::agent::Exit;
 use crate::bridge::{self, Tools};
+use crate::check::{self, Checked};
 use crate::event::{Blocked, Failure, FailureClass, TurnOutcome};
 use crate::outcome::{Limit, Rule, RunOutcome};
 use crate::standing::Standing;
@@ -258,6 +259,23 @@ impl Completion {
                 Some(TurnOutcome::Done { .. }) => self.claimed(ending),
                 Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted) | None => self.not_done(ending),
             },
+        }
+    }
+
+    /// What becomes of a run that would be complete, now that the host has tried it itself.
+    pub fn checked(&mut self, ending: &Ending<'_>, checks: &[Checked]) -> Decision {
+        let failed = || checks.iter().filter(|check| !check.passed);
+        let missing: Vec<String> = failed().map(Checked::missing).collect();
+        if missing.is_empty() {
+            let evidence = checks.iter().map(Checked::evidence).chain(ending.evidence()).collect();
+            return Decision::Complete { evidence };
+        }
+        match self.unfinished(ending, missing) {
+            Decision::Resume { missing, cause, .. } => {
+                let declare = ending.bridge.map(|handed| handed.tools.declare.as_str());
+                Decision::Resume { prompt: check::going_on(failed(), declare), missing, cause }
+            }
+            over => over,
         }
     }
 

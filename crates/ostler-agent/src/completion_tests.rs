@@ -491,3 +491,33 @@ fn a_run_that_never_claims_is_resumed_as_often_as_allowed_and_then_incomplete() 
     assert_eq!(missing, standing.missing_to_complete());
     assert_eq!(ending.evidence(), [Marker::Record.evidence()]);
 }
+
+fn check(command: &str, exit_code: i32) -> Checked {
+    Checked {
+        command: command.to_owned(),
+        passed: exit_code == 0,
+        exit_code: Some(exit_code),
+        trouble: None,
+        ms: 1,
+        tail: String::new(),
+        output: None,
+    }
+}
+
+#[test]
+fn a_claim_holds_if_every_check_does() {
+    let ending = Ending { turn: Some(&DONE), ..ending() };
+    let mut completion = Completion::new(policy());
+    let passed = completion.checked(&ending, &[check("a", 0), check("b", 0)]);
+    assert_eq!(told(&passed), "complete: Checked, Checked, Reported");
+    let missing = "the check `b`, which exited with code 1";
+    let failed = [check("a", 0), check("b", 1)];
+    // Without progress two resumes are enough.
+    for _ in 0..2 {
+        assert_eq!(told(&completion.checked(&ending, &failed)), format!("resume, Unfinished: {missing}"));
+    }
+    assert!(told(&completion.checked(&ending, &failed)).starts_with("incomplete, "));
+    let alone = Ending { session: None, ..ending };
+    let told = told(&Completion::new(policy()).checked(&alone, &failed));
+    assert!(told.starts_with("incomplete, ") && told.contains(missing), "{told}");
+}

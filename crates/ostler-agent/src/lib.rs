@@ -11,6 +11,7 @@
 //! - [`policy`]: what is answered when an agent asks; [`advice`]: what a person can do about an outcome.
 //! - [`budget`]: what a run may spend.
 //! - [`artifact`]: documents that an agent hands over, checked by rules that are data; [`standing`]: which of them are in.
+//! - [`check`]: what the host tries itself after an agent's claim.
 //! - [`bridge`]: what happens at the bridge, and what an agent is told of it.
 //! - [`smoke`]: whether an agent is still driven as it should be, and what to do if not.
 //! - [`document`]: files that people write, read with errors that help.
@@ -21,6 +22,7 @@ pub mod agents;
 pub mod artifact;
 pub mod bridge;
 pub mod budget;
+pub mod check;
 pub mod command_line;
 pub mod completion;
 pub mod document;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::bridge::BridgeEvent;
+use crate::check::CheckEvent;
 use crate::event::AgentEvent;
 
 /// Version of a line's shape.
@@ -43,6 +44,8 @@ pub enum RunEventKind {
     Agent(AgentEvent),
     /// Something happened at the bridge.
     Bridge(BridgeEvent),
+    /// The host tries something itself.
+    Check(CheckEvent),
     /// A line of output that is not a record.
     Noise {
         /// Its beginning.

@@ -97,6 +97,8 @@ pub struct Given {
     pub capabilities: Option<String>,
     /// MCP servers whose tools are passed on: `NAME=URL`, `NAME=COMMAND`.
     pub mcp: Vec<String>,
+    /// What the host tries itself when the agent says that it is done.
+    pub checks: Vec<String>,
     /// Where accepted artifacts are copied to.
     pub export_artifacts: Option<PathBuf>,
 }

@@ -7,6 +7,7 @@
 mod account;
 mod attempt;
 mod bridge;
+mod checking;
 mod clock;
 mod company;
 mod desk;
@@ -27,6 +28,7 @@ use ostler_agent::advice::advice;
 use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Source, Task};
 use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::budget::{Budget, Ledger, Unmeasured};
+use ostler_agent::check::Checked;
 use ostler_agent::command_line;
 use ostler_agent::completion::{
     Completion, Decision, Ending, Evidence, Handed, Marker, Policy, Progress, Until, Wall,
@@ -45,6 +47,7 @@ pub use account::{limits_from, limits_json, sentence};
 use attempt::Attempt;
 use bridge::BridgeSide;
 pub use bridge::{Answering, Bridge, Unanswered};
+use checking::Tried;
 pub use clock::said as local_time;
 use company::Company;
 use desk::Desk;
@@ -90,6 +93,8 @@ pub struct Plan<'a> {
     pub budget: Budget,
     /// Where its provider is reached, to tell a machine that is offline from an agent that failed.
     pub probe: Option<Endpoint>,
+    /// What the host tries itself when the agent says that it is done.
+    pub checks: Checks<'a>,
     /// Our own binary, which guards the agent.
     pub guard: PathBuf,
     /// Where the agent hands over and declares completion, if it can.
@@ -104,6 +109,15 @@ pub struct Incoming {
     pub requests: mpsc::Receiver<Request>,
     /// What happens at its bridge. It is read for as long as the run lasts.
     pub bridge: Option<mpsc::Receiver<BridgeEvent>>,
+}
+
+/// What the host tries itself.
+#[derive(Default)]
+pub struct Checks<'a> {
+    /// Commands for the shell, run in the workspace.
+    pub commands: &'a [String],
+    /// The whole environment of them: the person's, not the agent's.
+    pub env: Vec<(OsString, OsString)>,
 }
 
 /// How a run begins.
@@ -143,6 +157,8 @@ pub struct Report {
     pub elapsed: Duration,
     /// What a person can do about it.
     pub hint: Option<String>,
+    /// What the host tried itself after the last claim.
+    pub checks: Vec<Checked>,
     /// What is kept of the bridge: contact, where the receipts end, whether they were changed. Null without one.
     pub bridge: serde_json::Value,
     /// The outcome as it is in the journal.
@@ -235,6 +251,7 @@ pub async fn run(
         completion: Completion::new(plan.policy),
         requests: Requests::new(requests),
         bridge: BridgeSide::new(plan, bridge),
+        checks: Vec::new(),
         private: BTreeSet::new(),
         session: past.as_ref().and_then(|past| past.session.clone()),
         has_worked: false,
@@ -307,6 +324,7 @@ pub fn unstarted(
         evidence: Vec::new(),
         survivors,
         elapsed: desk.now(),
+        checks: Vec::new(),
         bridge,
         json: serde_json::Value::Null,
     };
@@ -329,6 +347,7 @@ pub fn postponed(kept: &Kept, outcome: RunOutcome, survivors: u32) -> Result<Str
         evidence: Vec::new(),
         survivors,
         elapsed: Duration::from_millis(past.ms),
+        checks: Vec::new(),
         bridge: serde_json::Value::Null,
         json: serde_json::Value::Null,
     };
@@ -350,6 +369,8 @@ struct Run<'a> {
     completion: Completion,
     requests: Requests,
     bridge: Option<BridgeSide<'a>>,
+    /// What the host tried itself after the last claim.
+    checks: Vec<Checked>,
     /// Files that were written for the agent alone.
     private: BTreeSet<PathBuf>,
     session: Option<String>,
@@ -381,7 +402,16 @@ impl<'a> Run<'a> {
                 (Progress::Made, _) | (Progress::None, true) => Progress::Made,
             };
             let reach = self.reach(&rounded).await;
-            let (decision, evidence) = self.decide(&rounded, progress, reach);
+            let (mut decision, evidence) = self.decide(&rounded, progress, reach, None);
+            if matches!(decision, Decision::Complete { .. }) && !self.plan.checks.commands.is_empty() {
+                self.checks = match self.check(attempt.number, id).await? {
+                    Tried::All(checks) => checks,
+                    Tried::Stopped(by) => return Ok((RunOutcome::Cancelled { by }, evidence)),
+                    Tried::TooLate(limit) => return Ok((RunOutcome::TimedOut { limit }, evidence)),
+                };
+                let checks = self.checks.clone();
+                (decision, _) = self.decide(&rounded, progress, reach, Some(&checks));
+            }
             let (prompt, reason) = match decision {
                 Decision::Complete { evidence } => return Ok((RunOutcome::Completed, evidence)),
                 Decision::Outcome(outcome) => return Ok((outcome, evidence)),
@@ -407,6 +437,10 @@ impl<'a> Run<'a> {
             };
             if let Some(by) = self.requests.stop {
                 return Ok((RunOutcome::Cancelled { by }, evidence));
+            }
+            if let Some(side) = &self.bridge {
+                // Whatever was claimed was not so.
+                side.bridge.unclaim();
             }
             attempt = attempt.next(prompt, self.resumable(), self.plan.prompt);
             self.desk.tell(RunEventKind::Resumed { attempt: attempt.number, reason, by: ResumedBy::Run })?;
@@ -471,7 +505,13 @@ impl<'a> Run<'a> {
     }
 
     /// What becomes of the run, and what shows how far it came.
-    fn decide(&mut self, rounded: &Rounded, progress: Progress, reach: Reach) -> (Decision, Vec<Evidence>) {
+    fn decide(
+        &mut self,
+        rounded: &Rounded,
+        progress: Progress,
+        reach: Reach,
+        checks: Option<&[Checked]>,
+    ) -> (Decision, Vec<Evidence>) {
         let parked = self.dog.why(self.desk.now()).parked_time;
         let standing = self.bridge.as_ref().map(|side| side.bridge.standing());
         let handed = self.bridge.as_ref().zip(standing.as_ref());
@@ -497,7 +537,11 @@ impl<'a> Run<'a> {
                 patience: self.plan.policy.limits.max_wait.saturating_sub(parked),
             },
         };
-        (self.completion.decide(&ending), ending.evidence())
+        let decision = match checks {
+            None => self.completion.decide(&ending),
+            Some(checks) => self.completion.checked(&ending, checks),
+        };
+        (decision, ending.evidence())
     }
 
     /// Takes away what was written for the agent alone: it may hold a token, and nobody reads it any more.
@@ -556,6 +600,7 @@ impl<'a> Run<'a> {
             evidence,
             survivors: self.survivors,
             elapsed: self.desk.now(),
+            checks: self.checks.clone(),
             bridge,
             json: serde_json::Value::Null,
         };

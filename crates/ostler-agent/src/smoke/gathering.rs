@@ -87,6 +87,7 @@ impl Gathered {
             | RunEventKind::Stopping { .. }
             | RunEventKind::Resumed { .. }
             | RunEventKind::Exited { .. }
+            | RunEventKind::Check(_)
             | RunEventKind::Changes(_) => {}
         }
     }

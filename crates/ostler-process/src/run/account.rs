@@ -39,6 +39,7 @@ pub(super) fn outcome_json(facts: &Facts, report: &Report, folder: &Path) -> Val
         "detail": detail(&report.outcome),
         "resets_at": resets_at(&report.outcome),
         "hint": report.hint,
+        "checks": report.checks,
         "bridge": report.bridge,
         "journal": folder.display().to_string(),
     })
@@ -167,11 +168,11 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-fn milliseconds(time: Duration) -> u64 {
+pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn seconds(time: Duration) -> String {
+pub(super) fn seconds(time: Duration) -> String {
     match time.as_secs() {
         0..=119 => format!("{:.1} s", time.as_secs_f64()),
         minutes => format!("{} min", minutes / 60),

@@ -10,6 +10,7 @@ mod agents;
 mod bad_input;
 #[cfg(target_os = "linux")]
 mod channels;
+mod checks;
 mod config;
 #[cfg(target_os = "linux")]
 mod contain;

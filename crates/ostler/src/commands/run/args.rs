@@ -12,6 +12,7 @@ use ostler_agent::agent::{Engine, Permissions};
   ostler run --rehearse=tools --permissions all \"try it out\"
   ostler run --resume last                 go on with what was cut off
   ostler run --require-artifact plan \"plan the move to SQLite\"
+  ostler run --check \"cargo test\" \"mend the parser\"
   git diff | ostler run --json - > events.ndjson
 
 Everything the agent writes is kept: `ostler runs` lists runs, `ostler runs why`
@@ -109,6 +110,11 @@ pub(crate) struct Args {
     /// Not complete before the agent has handed over an artifact of this kind; may be repeated.
     #[arg(long, value_name = "TYPE", conflicts_with = "no_bridge")]
     pub(super) require_artifact: Vec<String>,
+
+    /// Run this in the workspace once the agent says that it is done, and do not believe it if it
+    /// fails; may be repeated.
+    #[arg(long, value_name = "CMD", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(super) check: Vec<String>,
 
     /// Copy the artifacts that were accepted into this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "no_bridge")]

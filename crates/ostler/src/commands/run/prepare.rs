@@ -10,7 +10,7 @@ use ostler_agent::budget::Ledger;
 use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
-use ostler_process::run::{Beginning, Plan, RunError, inherited, limits_json};
+use ostler_process::run::{Beginning, Checks, Plan, RunError, inherited, limits_json};
 use ostler_rehearsal::script::Play;
 use rustix::fs::{Access, access};
 use serde_json::Value;
@@ -250,6 +250,7 @@ pub(super) async fn prepare<'a>(
         policy: terms.policy,
         budget: terms.budget,
         probe: None,
+        checks: Checks::default(),
         guard: std::env::current_exe().map_err(RunUsage::Guard)?,
         bridge: None,
         warnings: Vec::new(),
@@ -269,6 +270,7 @@ pub(super) async fn prepare<'a>(
         None => None,
     };
     let ours = here.variables.clone();
+    plan.checks = Checks { commands: &terms.checks, env: inherited(ours.clone()) };
     plan.env = match &rehearsed {
         Some(rehearsed) => rehearsed.environment(ours),
         None => inherited(ours),

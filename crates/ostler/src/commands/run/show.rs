@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use ostler_agent::bridge::{BridgeEvent, Question, Refusal, Settled, Touched};
+use ostler_agent::check::CheckEvent;
 use ostler_agent::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome};
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_process::run::local_time;
@@ -96,6 +97,7 @@ impl Show {
         match &event.kind {
             RunEventKind::Agent(said) => self.agent(said, event.ms),
             RunEventKind::Bridge(event) => bridged(event, &self.run),
+            RunEventKind::Check(event) => Some(checked(event)),
             RunEventKind::Noise { text } => {
                 Some(format!("{FAINT}  {}{FAINT:#}\n", cut(&plain(text).replace('\n', " "), NOISE)))
             }
@@ -270,6 +272,26 @@ fn asked(question: &Question, run: &str) -> String {
         default.unwrap_or_default()
     );
     text
+}
+
+/// What the host tries itself.
+fn checked(event: &CheckEvent) -> String {
+    match event {
+        CheckEvent::Running { command } => format!("{FAINT}checking:{FAINT:#} {}\n", one_line(command)),
+        CheckEvent::Ended(check) => {
+            let (style, mark) = if check.passed { (GOOD, "✓") } else { (BAD, "✗") };
+            let command = one_line(&check.command);
+            let took = time(Duration::from_millis(check.ms));
+            let told = format!(
+                "{style}{mark}{style:#} `{command}` {} {FAINT}({took}){FAINT:#}\n",
+                one_line(&check.end())
+            );
+            let tail: Vec<&str> = check.tail.lines().rev().take(COMPLAINT.lines).collect();
+            let lines =
+                tail.iter().rev().map(|line| format!("{FAINT}  {}{FAINT:#}\n", cut(&one_line(line), NOISE)));
+            if check.passed { told } else { lines.fold(told, |told, line| told + &line) }
+        }
+    }
 }
 
 /// What was done in the workspace by the bridge's own tools. Files that were written are told at the end of the run.

@@ -28,6 +28,8 @@ pub(super) struct Terms {
     pub(super) env: Vec<String>,
     pub(super) policy: Policy,
     pub(super) budget: Budget,
+    /// What the host tries itself when the agent says that it is done.
+    pub(super) checks: Vec<String>,
     /// What is wanted of a bridge; nothing, if none is wanted.
     pub(super) bridge: Option<BridgeTerms>,
 }
@@ -112,6 +114,7 @@ impl Terms {
                     .or(set.max_tokens.map(|count| count.0.into())),
                 max_turns: args.max_turns.or(given.max_turns).or(set.max_turns.map(|count| count.0)),
             },
+            checks: if args.check.is_empty() { given.checks } else { args.check.clone() },
             bridge,
         })
     }
@@ -127,6 +130,7 @@ impl Terms {
             capabilities,
             mcp,
             export_artifacts: export,
+            checks: self.checks.clone(),
             model: model.map(str::to_owned),
             allow: self.allow.clone(),
             system_prompt: self.system_prompt.clone(),

@@ -121,6 +121,7 @@ pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
         | RunEventKind::Warn { .. }
         | RunEventKind::Stopping { .. }
         | RunEventKind::Resumed { .. }
+        | RunEventKind::Check(_)
         | RunEventKind::Changes(_)
         | RunEventKind::Outcome(_) => vec![Input::Tick],
     }
