@@ -79,17 +79,19 @@ async fn ten_megabytes_are_refused_by_every_tool_that_takes_text() {
     ground.put("a.txt", "old\n");
     let (_route, _events, guest) = ground.works(RUN, "files:rw,exec,artifacts,progress,ask");
     let much = "x".repeat(10_000_000);
+    // Enough for those that take a line.
+    let line = &much[..1_000_000];
     for (tool, arguments) in [
         ("submit_artifact", json!({ "type": "plan", "content": much })),
-        ("declare_complete", json!({ "summary": much })),
-        ("ask_human", json!({ "question": much })),
+        ("declare_complete", json!({ "summary": line })),
+        ("ask_human", json!({ "question": line })),
         ("write_file", json!({ "path": "a.txt", "content": much })),
         ("edit_file", json!({ "path": "a.txt", "old": "old", "new": much })),
-        ("read_file", json!({ "path": much })),
-        ("search_files", json!({ "pattern": much })),
-        ("list_files", json!({ "glob": much })),
+        ("read_file", json!({ "path": line })),
+        ("search_files", json!({ "pattern": line })),
+        ("list_files", json!({ "glob": line })),
         ("exec", json!({ "command": format!("echo {much}") })),
-        ("git_show", json!({ "rev": much })),
+        ("git_show", json!({ "rev": line })),
     ] {
         let said = guest.says(tool, arguments).await;
         assert!(said.starts_with("failed: "), "{tool}: {}", &said[..said.len().min(300)]);

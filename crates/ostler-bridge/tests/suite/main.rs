@@ -4,11 +4,13 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test stops at the first surprise; clippy knows only `#[test]` functions"
+    clippy::print_stderr,
+    reason = "a test stops at the first surprise and says what it leaves out; clippy knows only `#[test]` functions"
 )]
 
 mod asking;
 mod bad_input;
+mod conformance;
 mod crowd;
 mod door;
 mod exec;

@@ -110,15 +110,26 @@ fn the_pinned_agents_are_the_ones_ostler_was_proven_with() {
 }
 
 #[test]
-fn the_lock_of_the_agents_leaves_the_registry_open() {
-    let lock = json("agents/package-lock.json");
-    let packages = lock["packages"].as_object().expect("the lock lists packages");
-    let bound: Vec<&String> =
-        packages.iter().filter(|(_, entry)| entry.get("resolved").is_some()).map(|(name, _)| name).collect();
-    assert!(
-        bound.is_empty(),
-        "{bound:?}: write the lock with `npm install --omit-lockfile-registry-resolved`"
-    );
+fn locks_of_npm_packages_leave_the_registry_open() {
+    for folder in ["agents", "clients"] {
+        let lock = json(&format!("{folder}/package-lock.json"));
+        let packages = lock["packages"].as_object().expect("the lock lists packages");
+        let has_registry = |entry: &Value| entry.get("resolved").is_some();
+        let bound: Vec<&String> =
+            packages.iter().filter(|(_, entry)| has_registry(entry)).map(|(name, _)| name).collect();
+        assert!(
+            bound.is_empty(),
+            "{folder}: {bound:?}: write the lock with `npm install --omit-lockfile-registry-resolved`"
+        );
+    }
+}
+
+#[test]
+fn clients_of_others_are_pinned_exactly() {
+    let (pins, lock) = (json("clients/package.json"), json("clients/package-lock.json"));
+    for (npm, version) in pins["dependencies"].as_object().expect("clients are dependencies") {
+        assert_eq!(&lock["packages"][format!("node_modules/{npm}")]["version"], version, "{npm}");
+    }
 }
 
 /// The workspace has two binaries; without a default, the readme's first command fails before it builds anything.
