@@ -189,9 +189,8 @@ impl RunOutcome {
             Self::NotInstalled { .. } | Self::NeverStarted { .. } => 14,
             Self::Blocked { .. } => 15,
             Self::Quota { .. } => 16,
-            Self::Cancelled { by: CancelledBy::Hangup } => 129,
             Self::Cancelled { by: CancelledBy::Interrupt } => 130,
-            Self::Cancelled { by: CancelledBy::Terminate | CancelledBy::Client } => 143,
+            Self::Cancelled { by: CancelledBy::Terminate | CancelledBy::Hangup | CancelledBy::Client } => 143,
         }
     }
 }

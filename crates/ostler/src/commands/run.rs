@@ -20,7 +20,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ostler_agent::outcome::CancelledBy;
+use ostler_agent::outcome::{CancelledBy, RunOutcome};
 use ostler_agent::run_event::RunEvent;
 use ostler_process::control::{About, Door};
 use ostler_process::notify::notify;
@@ -42,6 +42,7 @@ use crate::config::Settings;
 use crate::display;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupted, Signals};
+use crate::report;
 use crate::surroundings::Surroundings;
 
 /// Requests that may wait until the run takes them. Whoever asks more waits too; none is lost.
@@ -68,7 +69,11 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
             }
             return match unlocated {
                 Unlocated::Failed(failure) => Err(failure),
-                Unlocated::Cancelled { by, .. } => Err(by.into()),
+                Unlocated::Cancelled { by, .. } => {
+                    // Told as a failure is, but the exit code is the outcome's.
+                    let _ = report::report(&by.into());
+                    Ok(ExitCode::from(RunOutcome::Cancelled { by: by_whom(by) }.exit_code()))
+                }
             };
         }
     };

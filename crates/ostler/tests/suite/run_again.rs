@@ -238,8 +238,8 @@ fn a_closed_terminal_is_told_as_such() {
     kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
     let last = lines.lines().map(|line| line.unwrap()).last().unwrap();
     assert!(last.contains("its terminal was closed"), "{last}");
-    assert_eq!(outcome(&last)["exit_code"], 129);
-    assert_eq!(child.wait().unwrap().code(), Some(129));
+    assert_eq!(outcome(&last)["exit_code"], 143);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
 }
 
 #[test]

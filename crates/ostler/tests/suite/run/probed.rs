@@ -69,7 +69,7 @@ fn an_ostler_that_is_killed_while_it_asks_for_a_version_leaves_nothing() {
 
 #[test]
 fn a_run_that_is_cancelled_before_its_agent_has_told_its_version_has_an_outcome() {
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
         let sleep = long_sleep(98_773);
         let ground = ground("", &sleep, &format!("exec {sleep}"));
         let child = begun(&ground);
