@@ -1,9 +1,12 @@
 //! However a run ends, in whatever tier: the outcome is true, and nothing that the agent started is left.
 
+use std::fs;
+
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::hostile::{Living, in_every_tier};
+use super::hostile::{Living, in_every_tier, stage};
+use super::{living, long_sleep};
 
 /// Neither told nor asked to stop does it stop.
 const STUBBORN: &str = "start = [{ ignore_sigterm = true, sigint = true }]\n\
@@ -128,6 +131,48 @@ fn an_agent_without_quota_leaves_nothing() {
         act: nothing,
         outcome: ("quota", 16, None),
     });
+}
+
+#[test]
+fn an_agent_that_asks_what_nobody_answers_leaves_nothing() {
+    endures(&Ending {
+        script: "[[step]]\ndo = [{ say = \"hm\" }, { garbage = '{\"type\":\"control_request\",\"request_id\":\"r\",\
+                 \"request\":{\"subtype\":\"request_user_dialog\",\"dialog_kind\":\"trust\"}}' }, \
+                 { stall = \"forever\" }]",
+        args: &[],
+        act: nothing,
+        outcome: ("blocked", 15, None),
+    });
+}
+
+/// What an agent's program does when it is asked for its version, and how a run ends that comes no further.
+fn unstarted(number: u32, version: &str, outcome: &str) {
+    let sleep = long_sleep(number);
+    in_every_tier(|tier| {
+        let daemon = format!("(setsid {sleep} >/dev/null 2>&1 &)");
+        let ground = stage(&format!("{daemon}\n{version}"), "").with("OSTLER_FORCE_TIER", tier);
+        if version.is_empty() {
+            fs::remove_file(ground.at("agent")).unwrap();
+        }
+        let mut run = Living::start(ground, &[]);
+        let (told, code) = run.end();
+        let last = told.last().unwrap();
+        let want = (&Value::from(outcome), Some(14), &Value::from(0));
+        assert_eq!((&last["outcome"], code, &last["survivors"]), want, "{tier}: {last}");
+        run.assert_nothing_is_left(&format!("{outcome} in {tier}"), &[]);
+    });
+    assert_eq!(living(&sleep), [""; 0], "{outcome}");
+}
+
+#[test]
+fn an_agent_that_is_not_installed_leaves_nothing() {
+    unstarted(98_774, "", "not_installed");
+}
+
+#[test]
+fn an_agent_that_never_starts_leaves_nothing() {
+    unstarted(98_775, "echo 'no AVX2' >&2; exit 4", "never_started");
+    unstarted(98_776, "kill -9 $$", "never_started");
 }
 
 #[test]
