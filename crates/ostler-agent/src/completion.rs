@@ -41,6 +41,9 @@ const AUTH_TRIES: u32 = 2;
 /// then changes nothing.
 pub const AFTER_CLAIM: Duration = Duration::from_secs(30);
 
+/// What is said of a process whose end nobody was told: only its guardian is.
+const UNGUARDED: &str = "its guardian was ended from outside, and it was ended with it";
+
 /// What is missing if the agent never said that it was done.
 const NO_MARKER: &str = "the agent's own word that it is done";
 
@@ -71,7 +74,7 @@ pub struct Ending<'a> {
     pub turn: Option<&'a TurnOutcome>,
     /// How this agent says that it is done.
     pub marker: Marker,
-    /// How the process ended.
+    /// How the process ended. None if its guardian was ended before it.
     pub exit: Option<Exit>,
     /// Why it was stopped, if it was.
     pub stop: Option<&'a StopReason>,
@@ -318,6 +321,8 @@ impl Completion {
             (None, Some(Exit::Code(0)), Marker::ExitCode) => self.claimed(ending),
             (None, Some(Exit::Code(code)), _) if code != 0 => crashed(format!("it exited with code {code}")),
             (None, Some(Exit::Signal(signal)), _) => crashed(format!("it was ended by signal {signal}")),
+            // Whoever killed it does not want it to be started again.
+            (Some(TurnOutcome::Interrupted) | None, None, _) => crashed(UNGUARDED.to_owned()),
             (Some(TurnOutcome::Done { .. } | TurnOutcome::Interrupted) | None, _, _) => {
                 // At a bridge the word that counts is among what is missing there.
                 let word = ending.bridge.is_none().then(|| NO_MARKER.to_owned());

@@ -167,6 +167,11 @@ fn stops_and_failures_become_outcomes() {
             r#"agent_failed, {"outcome":"agent_failed","class":"crashed","detail":"it exited with code 3"}"#,
         ),
         (
+            "a guardian that was killed",
+            Ending { exit: None, ..ending() },
+            r#"agent_failed, {"outcome":"agent_failed","class":"crashed","detail":"its guardian was ended from outside, and it was ended with it"}"#,
+        ),
+        (
             "nothing to resume",
             Ending { session: None, ..ending() },
             r#"incomplete, {"outcome":"incomplete","missing":["the agent's own word that it is done"]}"#,

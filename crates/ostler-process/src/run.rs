@@ -151,8 +151,8 @@ pub struct Report {
     pub usage: Option<Usage>,
     /// What shows that the task is done.
     pub evidence: Vec<Evidence>,
-    /// Processes that could not be ended.
-    pub survivors: u32,
+    /// Processes that could not be ended. None if that is not known.
+    pub survivors: Option<u32>,
     /// How long it took.
     pub elapsed: Duration,
     /// What a person can do about it.
@@ -257,7 +257,7 @@ pub async fn run(
         has_worked: false,
         resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
         jitter: jitter(&facts.run),
-        survivors: 0,
+        survivors: Some(0),
         company: Company::new(&plan.workspace),
     };
     let attempt = match &past {
@@ -322,7 +322,7 @@ pub fn unstarted(
         resumes: 0,
         usage: None,
         evidence: Vec::new(),
-        survivors,
+        survivors: Some(survivors),
         elapsed: desk.now(),
         checks: Vec::new(),
         bridge,
@@ -345,7 +345,7 @@ pub fn postponed(kept: &Kept, outcome: RunOutcome, survivors: u32) -> Result<Str
         resumes: past.resumes,
         usage: past.spent,
         evidence: Vec::new(),
-        survivors,
+        survivors: Some(survivors),
         elapsed: Duration::from_millis(past.ms),
         checks: Vec::new(),
         bridge: serde_json::Value::Null,
@@ -380,7 +380,7 @@ struct Run<'a> {
     resumes: u32,
     /// What this run adds to a time at which many will come back.
     jitter: Duration,
-    survivors: u32,
+    survivors: Option<u32>,
     company: Company,
 }
 
@@ -395,7 +395,7 @@ impl<'a> Run<'a> {
                 Ok(round) => round.play().await?,
                 Err(outcome) => return Ok((outcome, Vec::new())),
             };
-            self.survivors = self.survivors.saturating_add(rounded.survivors);
+            self.count_survivors(rounded.survivors);
             self.tell_absence()?;
             let progress = match (self.workplace.progress().await, self.has_new_receipts()) {
                 (Progress::None, false) => Progress::None,
@@ -445,6 +445,12 @@ impl<'a> Run<'a> {
             attempt = attempt.next(prompt, self.resumable(), self.plan.prompt);
             self.desk.tell(RunEventKind::Resumed { attempt: attempt.number, reason, by: ResumedBy::Run })?;
         }
+    }
+
+    /// Adds those of one more process. Once it is not known, it is not known.
+    fn count_survivors(&mut self, more: Option<u32>) {
+        let sum = |(all, more): (u32, u32)| all.saturating_add(more);
+        self.survivors = self.survivors.zip(more).map(sum);
     }
 
     /// The session, if the agent knows in it what it was asked.

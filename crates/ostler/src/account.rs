@@ -95,6 +95,12 @@ pub(crate) fn facts(rows: &mut Rows, outcome: &Value, changes: Option<&Changes>,
     if turns > 1 || resumes > 0 {
         rows.add("turns", &format!("{turns}, {}", counted(resumes, "resume")));
     }
+    if outcome.get("survivors").is_some_and(Value::is_null) {
+        rows.add(
+            "left",
+            &format!("{BAD}perhaps: its guardian was killed, and not all could be looked for{BAD:#}"),
+        );
+    }
     if told("survivors") > 0 {
         let left = counted(told("survivors"), "process").replace("processs", "processes");
         rows.add("left", &format!("{BAD}{left} could not be ended{BAD:#}"));

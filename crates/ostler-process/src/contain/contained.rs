@@ -18,7 +18,7 @@ use super::ending::{Family, KILL_LIMIT, Reach};
 use super::error::StartError;
 use super::family;
 use super::launch::{self, Pipes};
-use super::wire::{self, MESSAGE_BYTES, Order, Report};
+use super::wire::{self, Farewell, MESSAGE_BYTES, Order, Report};
 use super::{Exit, Spawn, StopSignal, Survivors, Tier, TreeSample};
 
 /// How long the guardian may take to end everything and to say so, before it is done from here. More than its own
@@ -48,6 +48,18 @@ pub struct Contained {
     reach: Reach,
     exit: Option<Exit>,
     state: State,
+    guard: Guard,
+}
+
+/// What became of the guardian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// It is there, or ended when it was told to.
+    Held,
+    /// Somebody asked it to end, which it did after all others.
+    Dismissed,
+    /// It was killed, and all that could be found was ended without it.
+    Lost,
 }
 
 /// What a launch has made.
@@ -83,8 +95,8 @@ impl Contained {
         let Launched { pipes, pid, tier, leader, lifeline, guardian, reach } = launched;
         let Pipes { stdin, stdout, stderr } = pipes;
         let (stdout, stderr) = (Some(stdout), Some(stderr));
-        let (exit, state) = (None, State::Running);
-        Self { stdin, stdout, stderr, pid, tier, leader, lifeline, guardian, reach, exit, state }
+        let (exit, state, guard) = (None, State::Running, Guard::Held);
+        Self { stdin, stdout, stderr, pid, tier, leader, lifeline, guardian, reach, exit, state, guard }
     }
 
     /// The leader's number, for people to read. Never signal it: use [`Self::signal`]. Zero if it ended at once.
@@ -95,6 +107,20 @@ impl Contained {
     /// What the kernel confirmed.
     pub fn tier(&self) -> Tier {
         self.tier
+    }
+
+    /// What became of the guardian.
+    pub fn guard(&self) -> Guard {
+        self.guard
+    }
+
+    /// Whether the number of survivors is known. Where the kernel keeps no account, only the guardian finds those who
+    /// have hidden their descent.
+    pub fn is_accounted_for(&self) -> bool {
+        match (self.guard, self.tier) {
+            (Guard::Held | Guard::Dismissed, _) | (Guard::Lost, Tier::Cgroup | Tier::PidNs) => true,
+            (Guard::Lost, Tier::Sweep) => false,
+        }
     }
 
     /// The guardian's number, until it has ended: for tests, and for whoever looks for what is using memory.
@@ -179,7 +205,11 @@ impl Contained {
         match self.lifeline.next().await {
             Some(Report::LeaderExited { exit }) => self.exit = Some(exit),
             Some(Report::Emptied) => self.state = State::Emptied,
-            Some(Report::Gone { survivors }) => {
+            Some(Report::Gone { survivors, why }) => {
+                self.guard = match why {
+                    Farewell::Ordered => Guard::Held,
+                    Farewell::Signalled => Guard::Dismissed,
+                };
                 self.state = State::Ended(Survivors(survivors));
                 self.exit.get_or_insert(Exit::Unknown);
             }
@@ -192,6 +222,7 @@ impl Contained {
     /// Ends everything without the guardian, which is dead or does not move.
     async fn rescue(&mut self) {
         tracing::warn!(target: "ostler::run", pid = self.pid, "the guardian was lost: ending the run from here");
+        self.guard = Guard::Lost;
         let _ = pidfd_send_signal(&self.leader, Signal::KILL);
         if let Ok(None) = self.guardian.try_wait() {
             self.end_here().await;

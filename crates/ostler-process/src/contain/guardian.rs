@@ -25,11 +25,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::ending::{Family, KILL_LIMIT, Reach};
 use super::leaf::Leaf;
-use super::wire::{self, Brief, Demand, Order, Refusal, Report, ShimBrief, Step};
+use super::wire::{self, Brief, Demand, Farewell, Order, Refusal, Report, ShimBrief, Step};
 use super::{Exit, SHIM, Tier};
 
 /// How long the shim may take to become the agent: two execs, of which the second may be from a slow disk.
 const SHIM_LIMIT: Duration = Duration::from_secs(20);
+
+/// What it is called among processes: whoever ends all that are called `ostler` does not end the guardian before it has
+/// cleaned up.
+pub(super) const NAME: &str = "agent-guardian";
 
 /// `ostler` started so by hand, without a lifeline.
 const NOT_FOR_PEOPLE: u8 = 2;
@@ -49,6 +53,8 @@ pub(super) fn guard() -> ExitCode {
 fn serve() -> io::Result<()> {
     let lifeline = BlockingStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     let Some((brief, descriptors)) = wire::receive::<Brief>(&lifeline)? else { return Ok(()) };
+    // Without `/proc` it is called as its program is.
+    let _ = fs::write("/proc/self/comm", NAME);
     // Fails only for the leader of a group, who then has what it is for.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
@@ -86,8 +92,10 @@ impl Ears {
 enum Input {
     ChildrenChanged,
     Ordered(Order),
-    /// Ostler is gone, or the system goes down.
+    /// Ostler is gone.
     Deserted,
+    /// Somebody wants us to end, or the system goes down.
+    Signalled,
 }
 
 struct Guardian {
@@ -188,7 +196,12 @@ impl Guardian {
                     if let (None, Some(exit)) = (known, self.exit) {
                         tell(&mut reports, &Report::LeaderExited { exit }).await;
                     }
-                    tell(&mut reports, &Report::Gone { survivors }).await;
+                    tell(&mut reports, &Report::Gone { survivors, why: Farewell::Ordered }).await;
+                    return Ok(());
+                }
+                Input::Signalled => {
+                    let survivors = self.end();
+                    tell(&mut reports, &Report::Gone { survivors, why: Farewell::Signalled }).await;
                     return Ok(());
                 }
                 Input::Deserted => {
@@ -223,9 +236,9 @@ async fn next(orders: &mut Lines<BufReader<OwnedReadHalf>>, ears: &mut Ears) -> 
     tokio::select! {
         biased;
         line = orders.next_line() => understood(line),
-        _ = ears.terminate.recv() => Input::Deserted,
-        _ = ears.interrupt.recv() => Input::Deserted,
-        _ = ears.hangup.recv() => Input::Deserted,
+        _ = ears.terminate.recv() => Input::Signalled,
+        _ = ears.interrupt.recv() => Input::Signalled,
+        _ = ears.hangup.recv() => Input::Signalled,
         _ = ears.children.recv() => Input::ChildrenChanged,
     }
 }

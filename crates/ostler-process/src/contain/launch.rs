@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use super::contained::{Contained, Launched, Lifeline};
 use super::ending::Reach;
 use super::error::{Attempt, StartError};
+use super::guardian;
 use super::leaf::Leaf;
 use super::plan::{self, Plan};
 use super::wire::{self, Brief, Demand, Report};
@@ -163,7 +164,11 @@ async fn reaped(mut guardian: Child) {
 
 fn command(tier: Tier, guard: &Path) -> io::Result<Command> {
     let mut command = match tier {
-        Tier::Cgroup | Tier::Sweep => Command::new(guard),
+        Tier::Cgroup | Tier::Sweep => {
+            let mut command = Command::new(guard);
+            command.arg0(guardian::NAME);
+            command
+        }
         Tier::PidNs => {
             // The program, because the call can take memory safety with it and so is `unsafe` in every library.
             let unshare = which::which("unshare").map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{Exit, Tier};
 
 /// Refused when it differs: the binary was replaced while Ostler was running.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The longest message is the brief, with a path of at most 4096 bytes in it.
 pub(super) const MESSAGE_BYTES: usize = 16 * 1024;
@@ -75,7 +75,18 @@ pub(super) enum Report {
     /// The last.
     Gone {
         survivors: u32,
+        why: Farewell,
     },
+}
+
+/// Why a guardian ended everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Farewell {
+    /// It was ordered to.
+    Ordered,
+    /// Somebody asked it to end.
+    Signalled,
 }
 
 /// Where a start failed.

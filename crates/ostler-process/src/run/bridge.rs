@@ -178,7 +178,8 @@ impl Run<'_> {
     pub(super) async fn close_bridge(&mut self) -> Result<Value, JournalError> {
         let Some(side) = &self.bridge else { return Ok(Value::Null) };
         let bridge = side.bridge;
-        self.survivors = self.survivors.saturating_add(bridge.close().await);
+        let left = bridge.close().await;
+        self.count_survivors(Some(left));
         self.catch_up()?;
         let broken = bridge.audit().err();
         if let Some(broken) = &broken {

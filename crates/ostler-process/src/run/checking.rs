@@ -68,7 +68,7 @@ impl Run<'_> {
             let began = Instant::now();
             let within = limits.open_call.min(left);
             let (end, survivors) = self.try_one(command, id, within, &mut output).await?;
-            self.survivors = self.survivors.saturating_add(survivors);
+            self.count_survivors(Some(survivors));
             let (exit_code, trouble) = match end {
                 Ok(End::Stopped(by)) => return Ok(Tried::Stopped(by)),
                 Ok(End::Exited(Exit::Code(code))) => (Some(code), None),

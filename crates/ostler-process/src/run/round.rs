@@ -32,7 +32,7 @@ use super::offline::Prober;
 use super::wording::{reason_word, worded};
 use super::writer::Writer;
 use super::{Request, Run, Unsaid, clock};
-use crate::contain::{self, Contained, StopSignal, TreeSample};
+use crate::contain::{self, Contained, Guard, StopSignal, TreeSample};
 use crate::journal::{JournalError, Stream};
 use transcript::Transcript;
 pub(super) use transcript::is_there;
@@ -56,7 +56,8 @@ pub(super) struct Rounded {
     pub(super) stop: Option<StopReason>,
     /// How long nothing was heard when it was stopped.
     pub(super) quiet: Duration,
-    pub(super) survivors: u32,
+    /// None if that is not known.
+    pub(super) survivors: Option<u32>,
 }
 
 /// What arrived.
@@ -145,13 +146,14 @@ impl<'r, 'a> Round<'r, 'a> {
             let _ = self.child.kill_all().await;
             return Err(error);
         }
+        let exit = self.exit().await;
         Ok(Rounded {
             turn: self.turn,
             told_by: self.transcript.ended_by,
-            exit: foreign(self.child.leader_exit().await),
+            exit,
             stop: self.ladder.reason().cloned(),
             quiet: self.quiet,
-            survivors: self.survivors,
+            survivors: self.child.is_accounted_for().then_some(self.survivors),
         })
     }
 
@@ -242,9 +244,23 @@ impl<'r, 'a> Round<'r, 'a> {
 
     async fn exited(&mut self) -> Result<(), JournalError> {
         self.life = Life::Exited;
+        self.tell_guard()?;
         self.stop_waiting()?;
         self.watch(Input::Exited).await?;
         self.climb(stopping::Input::Exited).await
+    }
+
+    /// A guardian that did not end by itself is told: the agent ended with it.
+    fn tell_guard(&mut self) -> Result<(), JournalError> {
+        let text = match (self.child.guard(), self.child.is_accounted_for()) {
+            (Guard::Held, _) => return Ok(()),
+            (Guard::Dismissed, _) => "its guardian was asked to end, and ended it",
+            (Guard::Lost, true) => "its guardian was killed, and it was ended with all that it started",
+            (Guard::Lost, false) => {
+                "its guardian was killed, and it was ended; what it started and hid may live on"
+            }
+        };
+        self.run.desk.tell(RunEventKind::Warn { text: text.to_owned() })
     }
 
     /// A further prompt, for an agent that takes one while it works.
@@ -382,6 +398,15 @@ impl<'r, 'a> Round<'r, 'a> {
         }
     }
 
+    /// How it ended. Nobody knows if its guardian ended with it.
+    async fn exit(&mut self) -> Option<Exit> {
+        match self.child.leader_exit().await {
+            contain::Exit::Code(code) => Some(Exit::Code(code)),
+            contain::Exit::Signal(signal) => Some(Exit::Signal(signal)),
+            contain::Exit::Unknown => None,
+        }
+    }
+
     /// Nothing of the process is left: what it wrote last is read, and what its end means.
     async fn finish(&mut self) -> Result<(), JournalError> {
         let until = Instant::now() + DRAIN_LIMIT;
@@ -397,7 +422,7 @@ impl<'r, 'a> Round<'r, 'a> {
         self.last_look().await?;
         // What it called last was told before it was answered.
         self.run.catch_up()?;
-        let exit = foreign(self.child.leader_exit().await);
+        let exit = self.exit().await;
         self.watch(Input::Exited).await?;
         if let Some(exit) = exit {
             let tail = String::from_utf8_lossy(&self.tail).into_owned();
@@ -423,13 +448,5 @@ async fn read(pipe: &mut Option<Receiver>, buffer: &mut [u8]) -> usize {
     match pipe {
         Some(pipe) => pipe.read(buffer).await.unwrap_or(0),
         None => std::future::pending().await,
-    }
-}
-
-fn foreign(exit: contain::Exit) -> Option<Exit> {
-    match exit {
-        contain::Exit::Code(code) => Some(Exit::Code(code)),
-        contain::Exit::Signal(signal) => Some(Exit::Signal(signal)),
-        contain::Exit::Unknown => None,
     }
 }

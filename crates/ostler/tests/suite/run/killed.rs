@@ -1,4 +1,5 @@
-//! Ostler itself is killed, which it cannot notice: its guardian ends the run, and the journal is readable.
+//! Ostler itself is killed, which it cannot notice: its guardian ends the run, and the journal is readable. Or the
+//! guardian is, which Ostler notices and tells.
 
 use std::fs;
 use std::process::Stdio;
@@ -94,6 +95,44 @@ fn ostler_killed_while_it_stops_the_agent_leaves_nothing() {
         living.signal(Signal::INT);
         living.until(|line| line["rung"] == "interrupt");
     });
+}
+
+/// The guardian of a run, by the name that it has among processes.
+fn guardian(ostler: u32) -> Watched {
+    let is_guardian = |process: &Watched| {
+        let name = fs::read_to_string(format!("/proc/{}/comm", process.pid)).unwrap_or_default();
+        let words = fs::read_to_string(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+        name.trim() == "agent-guardian" && words.contains("__guard")
+    };
+    descendants(ostler).into_iter().find(is_guardian).unwrap()
+}
+
+#[test]
+fn a_guardian_that_is_ended_by_hand_is_told_as_such_and_nothing_is_left() {
+    for signal in [Signal::KILL, Signal::TERM] {
+        in_every_tier(|tier| {
+            let mut living = Living::hostile(STUBBORN, tier, &[]);
+            let held = living.look(tier);
+            living.go();
+            living.until(|line| line["event"] == "said");
+            guardian(living.process.id()).signal(signal);
+            let (told, code) = living.end();
+            let last = told.last().unwrap();
+            let case = format!("{signal:?} in {tier}");
+            assert_eq!((&last["outcome"], code), (&"agent_failed".into(), Some(10)), "{case}: {last}");
+            assert_eq!(last["class"], "crashed", "{case}");
+            assert!(last["detail"].as_str().unwrap().contains("its guardian was ended"), "{case}: {last}");
+            // Where the kernel keeps no account, nobody but the guardian could have found all.
+            let is_known = tier != "sweep" || signal == Signal::TERM;
+            assert_eq!(last["survivors"], if is_known { 0.into() } else { Value::Null }, "{case}");
+            assert!(held.iter().all(Watched::ends), "{case}");
+            let warned = told.iter().any(|line| {
+                line["kind"] == "warn" && line["text"].as_str().unwrap().starts_with("its guardian was")
+            });
+            assert!(warned, "{case}: {told:#?}");
+            living.assert_nothing_is_left(&case, &held);
+        });
+    }
 }
 
 /// How many moments are tried; `bench/endurance` tries more.
