@@ -5,9 +5,6 @@
 
 use crate::side::{Asker, Bookmark, Side};
 
-/// The tool with which Codex lets a model look for tools that are not listed.
-const SEARCH: &str = "tool_search";
-
 /// A provider's wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
@@ -160,13 +157,19 @@ fn earlier(lines: &[Line]) -> Vec<(String, usize)> {
     asked
 }
 
+/// The MCP server that is meant where an agent does not list its tools and the script names none: our own.
+pub(crate) const OWN_SERVER: &str = "ostler";
+
 impl Ask {
-    /// Whether a tool is offered, by its own name or, as `mcp:NAME`, by the name that an MCP server gave it.
+    /// Whether a tool is offered, by its own name or, as `mcp:NAME`, by the name that an MCP server gave it. Of a server
+    /// whose tools are not listed every one is.
     pub(crate) fn offers(&self, tool: &str) -> bool {
         match tool.strip_prefix("mcp:") {
-            // Codex lists the tools of MCP servers only to those who search for them, and takes calls of them anyway.
-            Some(_) if self.wire == Wire::Responses && self.offers(SEARCH) => true,
-            Some(name) => self.offered.iter().any(|offered| is_mcp(offered, name)),
+            Some(name) => {
+                let server = name.split_once('/').map_or(OWN_SERVER, |(server, _)| server);
+                let server = format!("mcp__{server}");
+                self.offered.iter().any(|offered| *offered == server || is_mcp(offered, name))
+            }
             None => self.offered.iter().any(|offered| offered == tool),
         }
     }

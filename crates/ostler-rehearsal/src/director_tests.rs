@@ -240,21 +240,3 @@ fn a_conversation_goes_on_where_it_stood() {
         "whoever asks for something else gets it"
     );
 }
-
-#[test]
-fn tools_that_codex_lets_be_searched_for_are_on_offer() {
-    let director = director(TWO);
-    let asked = |tools: &[&str]| {
-        let call =
-            json!({"type": "function_call", "call_id": "c", "name": "exec_command", "arguments": "{}"});
-        let result = json!({"type": "function_call_output", "call_id": "c", "output": "fine"});
-        let prompt =
-            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "do it"}]});
-        let input = [prompt, call.clone(), result.clone(), call, result];
-        let tools: Vec<_> = tools.iter().map(|kind| json!({ "type": kind })).collect();
-        let body = json!({"model": "m", "input": input, "tools": tools, "stream": true});
-        director.cue(&wire::read(Wire::Responses, &Headers::new(), &body).unwrap()).map(|cue| cue.step).ok()
-    };
-    assert_eq!(asked(&["tool_search"]), Some(1));
-    assert_eq!(asked(&["web_search"]), Some(2));
-}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::ask::{Ask, Wire, is_mcp};
+use crate::ask::{Ask, OWN_SERVER, Wire, is_mcp};
 use crate::script::Role;
 
 /// A tool call as an agent understands it.
@@ -24,9 +24,6 @@ pub(crate) enum CallInput {
     /// Free text, for tools that Codex calls custom.
     Text(String),
 }
-
-/// The MCP server that is meant where an agent does not list its tools and the script names none: our own.
-const OWN_SERVER: &str = "ostler";
 
 /// Translates a role into a call of one of the tools on offer, or says which tools would have done. Texts in `role`
 /// are filled in already.

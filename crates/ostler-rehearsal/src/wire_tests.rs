@@ -247,3 +247,22 @@ proptest! {
         }
     }
 }
+
+/// Seen on Codex 0.166.0: tools of MCP servers are found by a search, whose description names the servers.
+#[test]
+fn tools_that_codex_only_finds_by_a_search_are_offered() {
+    let search = "# Tool discovery\n\nYou have access to tools from the following sources:\n\
+                  - Multi-agent tools: Spawn and manage sub-agents.\n- ostler: Supervises.\n- docs\nSome may be hidden.";
+    let body = json!({
+        "model": "m",
+        "input": "hi",
+        "tools": [{"type": "tool_search", "description": search}, {"type": "web_search", "description": "- x"}],
+    });
+    let ask = read(Wire::Responses, &Headers::new(), &body).unwrap();
+    assert_eq!(ask.offered, ["tool_search", "mcp__ostler", "mcp__docs", "web_search"]);
+    for (tool, want) in
+        [("mcp:x", true), ("mcp:ostler/x", true), ("mcp:docs/x", true), ("mcp:other/x", false)]
+    {
+        assert_eq!(ask.offers(tool), want, "{tool}");
+    }
+}

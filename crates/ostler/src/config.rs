@@ -61,7 +61,7 @@ pub(crate) struct Effective {
 pub(crate) struct Settings {
     /// As types.
     pub(crate) config: Config,
-    /// As dotted keys, sorted.
+    /// As dotted keys, sorted, to be shown: without secrets.
     pub(crate) values: BTreeMap<String, Effective>,
     /// The files that were read, lowest first.
     pub(crate) files: Vec<PathBuf>,

@@ -73,9 +73,21 @@ fn tool_names(tools: &Value, offered: &mut Vec<String>) {
                 offered.extend(names.map(|name| format!("{group}__{name}")));
             }
             (Some(name), None) => offered.push(name.to_owned()),
-            (None, _) => offered.extend(tool["type"].as_str().map(str::to_owned)),
+            (None, _) => {
+                offered.extend(tool["type"].as_str().map(str::to_owned));
+                offered.extend(deferred(tool));
+            }
         }
     }
+}
+
+/// MCP servers whose tools Codex lists only to a model that searches for them. It names the servers, one a line.
+fn deferred(tool: &Value) -> impl Iterator<Item = String> {
+    let is_search = tool["type"] == "tool_search";
+    let description = tool["description"].as_str().filter(|_| is_search).unwrap_or_default();
+    let sources = description.lines().filter_map(|line| line.strip_prefix("- "));
+    let names = sources.map(|source| source.split(':').next().unwrap_or(source).trim());
+    names.filter(|name| !name.contains(' ')).map(|name| format!("mcp__{name}"))
 }
 
 fn item_lines(item: &Value, lines: &mut Vec<Line>) {

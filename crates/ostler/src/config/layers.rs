@@ -130,13 +130,20 @@ pub(super) fn merge(layers: Vec<Layer>) -> Result<(Config, BTreeMap<String, Effe
     let mut table = Table::new();
     for layer in layers {
         for (key, value) in layer.leaves() {
-            put(&mut table, &key, value.clone());
-            values.insert(key.join("."), Effective { value, origin: layer.origin(&key) });
+            let origin = layer.origin(&key);
+            let shown = if is_secret(&key) { Value::from("…") } else { value.clone() };
+            values.insert(key.join("."), Effective { value: shown, origin });
+            put(&mut table, &key, value);
         }
     }
     // Each layer was valid, and so is what they amount to; were it not, the text is there to say where.
     let config = Document::new("the configuration as a whole", table.to_string(), Format::Toml).read()?;
     Ok((config, values))
+}
+
+/// Whether a value may be a key, which is shown to nobody.
+fn is_secret(key: &[String]) -> bool {
+    matches!(key, [section, _, headers, ..] if section == "mcp" && headers == "headers")
 }
 
 fn put(table: &mut Table, key: &[String], value: Value) {

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may say that it cannot go on")]
 
 mod behaviours;
+#[cfg(target_os = "linux")]
+mod bridge;
 mod by_hand;
 #[cfg(target_os = "linux")]
 mod hangs;

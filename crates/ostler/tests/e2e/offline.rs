@@ -54,7 +54,10 @@ impl Island {
     fn start(&self, args: &[&str]) -> (Child, impl Iterator<Item = Value> + use<>) {
         let script = format!("--rehearse={}", self.folder.path().join("script.toml").display());
         let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
-        command.args(["run", "-a", self.name, "--json", &script]).args(args).arg("Say something.");
+        command
+            .args(["run", "-a", self.name, "--json", "--no-bridge", &script])
+            .args(args)
+            .arg("Say something.");
         command.env("OSTLER_HOME", self.folder.path()).env("OSTLER_CFG__NETWORK__PROBE", self.address());
         command.current_dir(self.folder.path().join("workspace")).stdin(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();

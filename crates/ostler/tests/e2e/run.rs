@@ -10,7 +10,7 @@ use crate::player::Player;
 use crate::yard::{Ended, Yard};
 
 fn completes(player: Player) {
-    let Some(yard) = Yard::of(player) else { return };
+    let Some(yard) = Yard::bridged(player) else { return };
     let ended = yard.run(&["--rehearse=tools", "--permissions", "all", "Write the file."]);
     ended.ends("completed", 0);
     let written = std::fs::read_to_string(yard.workspace().join("rehearsal.txt")).unwrap();
@@ -18,14 +18,15 @@ fn completes(player: Player) {
     let outcome = ended.outcome();
     assert_eq!((&outcome["turns"], &outcome["resumes"]), (&1.into(), &0.into()));
     assert_eq!(outcome["agent_version"], player.agent().package().verified);
-    assert_eq!(outcome["evidence"][0]["grade"], "reported", "no bridge saw it");
+    let evidence: Vec<_> = outcome["evidence"].as_array().unwrap().iter().map(|one| &one["grade"]).collect();
+    assert_eq!(evidence, ["wire", "reported"], "the bridge saw it, and the agent says so");
     assert!(outcome["session"].is_string() && outcome["usage"]["input_tokens"].is_u64(), "{outcome}");
     // Numbered without gaps, and nothing that is new to us.
     let numbers: Vec<u64> = ended.lines.iter().filter_map(|line| line["seq"].as_u64()).collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
     assert!(ended.lines.iter().all(|line| line["event"] != "unknown"), "{:#?}", ended.lines);
     let count = |event: &str| ended.lines.iter().filter(|line| line["event"] == event).count();
-    assert_eq!((count("tool_started"), count("tool_ended")), (3, 3));
+    assert_eq!((count("tool_started"), count("tool_ended")), (4, 4));
 
     let journal = Path::new(outcome["journal"].as_str().unwrap());
     assert!(std::fs::metadata(journal.join("requests.ndjson")).unwrap().len() > 0);
@@ -38,7 +39,7 @@ fn completes(player: Player) {
 
 /// The first command of the README, as it stands but for the agent, which is here already.
 fn writes_a_todo_list(player: Player) {
-    let Some(yard) = Yard::of(player) else { return };
+    let Some(yard) = Yard::bridged(player) else { return };
     let args = ["run", "-a", player.agent().name(), "--rehearse=todo", "Write a tiny todo list"];
     let output = yard.ostler(&args).output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
@@ -46,8 +47,8 @@ fn writes_a_todo_list(player: Player) {
     assert!(told.contains("✓ completed: the task is done ("), "{told}");
     assert_eq!(
         told.lines().filter(|line| line.starts_with('✓')).count(),
-        4,
-        "three calls and the end: {told}"
+        6,
+        "four calls, the claim and the end: {told}"
     );
     assert!(!told.contains('✗') && !told.contains("asked for permission"), "{told}");
     let page = std::fs::read_to_string(yard.workspace().join("todo.html")).unwrap();
@@ -57,7 +58,7 @@ fn writes_a_todo_list(player: Player) {
 }
 
 fn stalls(player: Player) {
-    let Some(yard) = Yard::of(player) else { return };
+    let Some(yard) = Yard::bridged(player) else { return };
     let ended = yard.run(&["--rehearse=stall", "--silence", "3s", "--max-resumes", "0", "Say something."]);
     ended.ends("stalled", 12);
     assert_eq!(ended.outcome()["rule"], "silence");
@@ -92,7 +93,7 @@ fn is_resumed(player: Player) {
 }
 
 fn is_cancelled(player: Player) {
-    let Some(yard) = Yard::of(player) else { return };
+    let Some(yard) = Yard::bridged(player) else { return };
     let mut child = yard.start(&["--rehearse=stall", "Say something."]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     assert!(lines.any(|line| line.contains("\"event\":\"started\"")));
@@ -105,7 +106,7 @@ fn is_cancelled(player: Player) {
 
 /// Killed without a chance to clean up: the agent goes all the same, and the run is shown as abandoned.
 fn does_not_outlive_ostler(player: Player) {
-    let Some(yard) = Yard::of(player) else { return };
+    let Some(yard) = Yard::bridged(player) else { return };
     let mut child = yard.start(&["--rehearse=stall", "Say something."]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     assert!(lines.any(|line| line.contains("\"event\":\"started\"")));

@@ -30,6 +30,8 @@ pub(crate) struct Yard {
     agent: String,
     folder: TempDir,
     variables: Vec<(&'static str, PathBuf)>,
+    /// Whether its agents have a bridge. Most tests are about something else, and their scripts declare nothing.
+    has_bridge: bool,
 }
 
 /// What a run printed, and how it ended.
@@ -43,6 +45,16 @@ impl Yard {
     pub(crate) fn of(player: Player) -> Option<Self> {
         let binary = player.binary()?;
         Some(Self::with(player.agent().name(), &binary, player.agent().name()))
+    }
+
+    /// For a real agent that has a bridge, as agents have unless told otherwise.
+    pub(crate) fn bridged(player: Player) -> Option<Self> {
+        Some(Self::of(player)?.with_bridge())
+    }
+
+    /// With a bridge.
+    pub(crate) fn with_bridge(self) -> Self {
+        Self { has_bridge: true, ..self }
     }
 
     /// For the fake agent in the place of a real one, with a script of its own format.
@@ -76,7 +88,7 @@ impl Yard {
     fn with(name: &str, program: &Path, agent: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("ostler-run-").tempdir().unwrap();
         std::fs::create_dir(folder.path().join("workspace")).unwrap();
-        let yard = Self { agent: agent.to_owned(), folder, variables: Vec::new() };
+        let yard = Self { agent: agent.to_owned(), folder, variables: Vec::new(), has_bridge: false };
         yard.configure(name, program);
         yard
     }
@@ -84,6 +96,17 @@ impl Yard {
     fn configure(&self, name: &str, program: &Path) {
         let config = format!("[agents.{name}]\nprogram = {:?}\n", program.display().to_string());
         std::fs::write(self.at("config.toml"), config).unwrap();
+    }
+
+    /// Adds to the configuration.
+    pub(crate) fn configure_also(&self, text: &str) {
+        let before = std::fs::read_to_string(self.at("config.toml")).unwrap();
+        std::fs::write(self.at("config.toml"), format!("{before}\n{text}")).unwrap();
+    }
+
+    /// What `ostler runs show` says of the last run.
+    pub(crate) fn shown(&self) -> String {
+        String::from_utf8(self.ostler(&["runs", "show", "last"]).output().unwrap().stdout).unwrap()
     }
 
     /// A place below the yard, beside the workspace.
@@ -107,6 +130,7 @@ impl Yard {
         command.args(args).env("OSTLER_HOME", self.folder.path()).current_dir(self.workspace());
         // Whether this machine has a network must not matter.
         command.env("OSTLER_CFG__NETWORK__PROBE", "off");
+        command.env("OSTLER_CFG__RUN__BRIDGE", self.has_bridge.to_string());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stderr(Stdio::inherit());
         command
@@ -118,10 +142,7 @@ impl Yard {
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Ended {
-        let output = ended(self.start(args));
-        let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let lines = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
-        Ended { code: output.status.code(), lines }
+        Ended::of(ended(self.start(args)))
     }
 
     /// What a run that is not run says on standard error.
@@ -175,6 +196,12 @@ impl Yard {
 }
 
 impl Ended {
+    pub(crate) fn of(output: Output) -> Self {
+        let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let lines = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+        Self { code: output.status.code(), lines }
+    }
+
     pub(crate) fn outcome(&self) -> &Value {
         let last = self.lines.last().unwrap();
         assert_eq!(last["kind"], "outcome", "{last}");

@@ -87,6 +87,8 @@ impl Ground {
         if args.first() == Some(&"run") {
             // Whether this machine has a network must not matter.
             command.env("OSTLER_CFG__NETWORK__PROBE", "off");
+            // The agents here are scripts, which know nothing of a bridge.
+            command.env("OSTLER_CFG__RUN__BRIDGE", "false");
         }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
