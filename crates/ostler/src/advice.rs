@@ -26,7 +26,11 @@ pub(crate) fn advice(case: &Case<'_>) -> Vec<String> {
     let resumed = |why: &str| word("session").map(|_| resume(why));
     let tried: Vec<Option<String>> = match word("outcome").unwrap_or_default() {
         "agent_failed" => failed(case, word("class").unwrap_or_default()),
-        "incomplete" => vec![resumed("   goes on in the same session")],
+        "incomplete" => vec![
+            (case.outcome["bridge"]["contact"] == "none")
+                .then(|| "--no-bridge, if the agent cannot use MCP servers here".to_owned()),
+            resumed("   goes on in the same session"),
+        ],
         "stalled" => vec![
             Some(format!("ostler runs why {run}   what was last heard, and the rule that fired")),
             resumed("   goes on in the same session"),
@@ -39,7 +43,9 @@ pub(crate) fn advice(case: &Case<'_>) -> Vec<String> {
             vec![more.or(flag.map(|flag| format!("{flag}, for more room")))]
         }
         "not_installed" => vec![Some(format!("ostler agents install {}", case.agent))],
-        "never_started" => vec![Some("ostler doctor   what is missing here".to_owned())],
+        "never_started" => {
+            vec![word("hint").map(str::to_owned), Some("ostler doctor   what is missing here".to_owned())]
+        }
         "blocked" => vec![
             word("hint").map(str::to_owned),
             Some("--allow RULE for what it asks, or --permissions all".to_owned()),

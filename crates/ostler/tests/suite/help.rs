@@ -16,6 +16,7 @@ fn every_command_has_help_with_an_example() {
         ("help_runs_prune", &["runs", "prune", "--help"]),
         ("help_stop", &["stop", "--help"]),
         ("help_say", &["say", "--help"]),
+        ("help_answer", &["answer", "--help"]),
         ("help_agents", &["agents", "--help"]),
         ("help_agents_list", &["agents", "list", "--help"]),
         ("help_agents_install", &["agents", "install", "--help"]),
