@@ -44,13 +44,17 @@ pub(super) struct BridgeTerms {
 }
 
 impl BridgeTerms {
-    /// A run that had none has none when it is gone on with.
+    /// A run that had none has none when it is gone on with, unless something is asked for that needs one.
     fn of(args: &Args, earlier: Option<&Given>, set: &RunSection, cwd: &Path) -> Option<Self> {
         let is_wanted = match earlier {
             Some(given) => given.bridge,
             None => set.bridge.is_none_or(|is| is.0),
         };
-        if args.no_bridge || !is_wanted {
+        let is_needed = !args.require_artifact.is_empty()
+            || !args.mcp.is_empty()
+            || args.capabilities.is_some()
+            || args.export_artifacts.is_some();
+        if args.no_bridge || !(is_wanted || is_needed) {
             return None;
         }
         let given = earlier.cloned().unwrap_or_default();
@@ -202,6 +206,29 @@ mod tests {
         assert_eq!(of(&["--silence", "1s", "--loop", "4", "x"], None), (1, 9, 4, None));
         assert_eq!(of(&["--resume", "r"], Some(&facts)), (5, hour, 7, Some(2)));
         assert_eq!(of(&["--resume", "r", "--max-turns", "8"], Some(&facts)), (5, hour, 7, Some(8)));
+    }
+
+    #[test]
+    fn a_bridge_is_there_unless_told_otherwise_or_needed() {
+        let off: Config = toml::from_str("[run]\nbridge = false").unwrap();
+        let on = Config::default();
+        let of = |words: &[&str], earlier: Option<&Facts>, set: &Config| {
+            Terms::of(&args(words), earlier, set, Path::new("/w")).unwrap().bridge
+        };
+        assert_eq!(of(&["x"], None, &on), Some(BridgeTerms::default()));
+        assert_eq!(of(&["--no-bridge", "x"], None, &on), None);
+        assert_eq!(of(&["x"], None, &off), None);
+        let needed =
+            of(&["--require-artifact", "plan", "--export-artifacts", "out", "x"], None, &off).unwrap();
+        assert_eq!(needed.export.as_deref(), Some(Path::new("/w/out")));
+        let mut facts = facts();
+        assert_eq!(of(&["--resume", "r"], Some(&facts), &on), None, "an old run had none");
+        facts.given = Terms {
+            bridge: Some(needed.clone()),
+            ..Terms::of(&args(&["x"]), None, &on, Path::new("/w")).unwrap()
+        }
+        .given(None);
+        assert_eq!(of(&["--resume", "r"], Some(&facts), &off), Some(needed));
     }
 
     #[test]

@@ -73,6 +73,42 @@ fn a_prompt_of_five_megabytes_arrives_whole() {
     assert!(ground.run(&["runs"]).stdout.lines().all(|line| line.len() < 400));
 }
 
+/// Before an agent is looked for, and before anything is written.
+#[test]
+fn what_a_bridge_cannot_give_is_refused() {
+    let ground = ground();
+    ground.put("project/.ostler/artifacts/review.toml", "headigns = []\n");
+    ground.check("run_bridge_kind_broken", &["run", "-a", "codex", "--require-artifact", "plan", "x"]);
+    ground.put("project/.ostler/artifacts/review.toml", "headings = [\"## Findings\"]\n");
+    let table: [(&str, &[&str]); 9] = [
+        ("run_bridge_no_kind", &["--require-artifact", "reviw"]),
+        ("run_bridge_no_capability", &["--capabilities", "artifact"]),
+        ("run_bridge_not_granted", &["--capabilities", "ask", "--require-artifact", "review"]),
+        ("run_bridge_no_server", &["--capabilities", "upstream:docs"]),
+        ("run_bridge_server_twice", &["--mcp", "a=x", "--mcp", "a=y"]),
+        ("run_bridge_server_quote", &["--mcp", "a='x"]),
+        ("run_bridge_server_tls", &["--mcp", "a=https://example.com/mcp"]),
+        ("run_bridge_server_no_place", &["--mcp", "a"]),
+        ("run_bridge_and_none", &["--no-bridge", "--require-artifact", "review"]),
+    ];
+    for (name, flags) in table {
+        let ended = ground.check(name, &[&["run", "-a", "codex"], flags, &["x"]].concat());
+        assert_eq!(ended.code, Some(2), "{name}");
+    }
+    let command = [&COMMAND[..], &["--require-artifact", "plan", "x"]].concat();
+    ground.check("run_bridge_of_a_command", &command);
+    assert_eq!(ground.left(), [""; 0]);
+}
+
+/// A project that is not trusted may not have programs started.
+#[test]
+fn a_project_may_not_choose_mcp_servers_unless_it_is_trusted() {
+    let ground = ground();
+    ground.put("project/.ostler/config.toml", "[mcp.docs]\ncommand = \"touch pwned\"\n");
+    ground.check("run_mcp_of_a_project", &["run", "-a", "codex", "--capabilities", "upstream:docs", "x"]);
+    assert_eq!(ground.left(), [""; 0]);
+}
+
 #[test]
 fn a_folder_that_is_none_is_refused() {
     let ground = ground();
