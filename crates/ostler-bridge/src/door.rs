@@ -32,6 +32,10 @@ pub use reading::MOST_BODY_BYTES;
 /// Connections served at once; further ones wait in the listener's queue. An agent has a handful, its sub-agents too.
 const MOST_CONNECTIONS: usize = 1024;
 
+/// Connections that wait for one of these places. What does not fit is taken by the kernel for an attack, and some of it
+/// refused, when this process is slow to get to them. Every machine has a bound of its own, mostly this.
+const MOST_WAITING: i32 = 4096;
+
 /// A connection on which nothing comes for so long is closed. Clients keep idle ones for up to 90 seconds, and take it
 /// badly if one is closed just when they use it.
 const IDLE_AT_MOST: Duration = Duration::from_secs(120);
@@ -86,6 +90,8 @@ impl Door {
     /// Listens on a free port of loopback.
     pub async fn open() -> Result<Self, DoorError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(DoorError)?;
+        // It listens already; this is how the length of its queue is changed.
+        rustix::net::listen(&listener, MOST_WAITING).map_err(|errno| DoorError(errno.into()))?;
         let address = listener.local_addr().map_err(DoorError)?;
         let keeper = Doorkeeper { address, routes: Routes::default(), stop: CancellationToken::new() };
         Ok(Self { listener, keeper })
