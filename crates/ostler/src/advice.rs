@@ -15,6 +15,8 @@ pub(crate) struct Case<'a> {
     pub(crate) login: Option<&'a str>,
     /// Whether the model was scripted.
     pub(crate) is_rehearsed: bool,
+    /// Whether it was to wait for a quota.
+    pub(crate) waits_for_quota: bool,
 }
 
 /// The best first. Nothing for a run that went well.
@@ -47,14 +49,11 @@ pub(crate) fn advice(case: &Case<'_>) -> Vec<String> {
             vec![word("hint").map(str::to_owned), Some("ostler doctor   what is missing here".to_owned())]
         }
         "blocked" => vec![
+            // What it may do has nothing to do with it: only a person can answer.
             word("hint").map(str::to_owned),
-            Some("--allow RULE for what it asks, or --permissions all".to_owned()),
             resumed("   goes on in the same session"),
         ],
-        "quota" => vec![
-            Some("--wait-for-quota waits for the reset and goes on by itself".to_owned()),
-            resumed("   once the quota is there again"),
-        ],
+        "quota" => vec![waiting(case), resumed("   once the quota is there again")],
         "cancelled" => vec![resumed("   goes on in the same session")],
         _ => Vec::new(),
     };
@@ -70,7 +69,7 @@ fn failed(case: &Case<'_>, class: &str) -> Vec<Option<String>> {
         "auth" if !case.is_rehearsed => {
             vec![case.login.map(|login| format!("{login}   or mend the key that it uses"))]
         }
-        "quota" => vec![Some("--wait-for-quota waits for the reset and goes on by itself".to_owned())],
+        "quota" => vec![waiting(case)],
         "overloaded" | "provider" => {
             vec![Some(format!("ostler run --resume {run}   later, in the same session"))]
         }
@@ -81,6 +80,15 @@ fn failed(case: &Case<'_>, class: &str) -> Vec<Option<String>> {
             vec![last_words, Some(format!("ostler agents check {}   whether it starts at all", case.agent))]
         }
         _ => vec![last_words],
+    }
+}
+
+/// How to wait for a quota. Whoever did must wait longer, if it is known how long.
+fn waiting(case: &Case<'_>) -> Option<String> {
+    match (case.waits_for_quota, case.outcome["resets_at"].is_i64()) {
+        (false, _) => Some("--wait-for-quota waits for the reset and goes on by itself".to_owned()),
+        (true, true) => Some("--max-wait TIME, to wait until the reset: it is later than that".to_owned()),
+        (true, false) => None,
     }
 }
 
@@ -104,6 +112,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn case<'a>(outcome: &'a Value, login: Option<&'a str>) -> Case<'a> {
+        Case { outcome, run: "01a1", agent: "codex", login, is_rehearsed: false, waits_for_quota: false }
+    }
+
+    #[test]
+    fn whoever_waits_for_a_quota_is_not_told_to() {
+        let told = |outcome: &Value| advice(&Case { waits_for_quota: true, ..case(outcome, None) });
+        let known = json!({"outcome": "quota", "session": "s", "resets_at": 1_800_000_000});
+        let resume = "ostler run --resume 01a1   once the quota is there again";
+        assert_eq!(told(&known), ["--max-wait TIME, to wait until the reset: it is later than that", resume]);
+        assert_eq!(told(&json!({"outcome": "quota", "session": "s", "resets_at": null})), [resume]);
+    }
 
     #[test]
     fn every_ending_but_a_good_one_has_something_to_try() {
@@ -134,7 +155,7 @@ mod tests {
             (json!({"outcome": "timed_out", "rule": "ceiling"}), "--ceiling TIME, for more room"),
             (json!({"outcome": "not_installed"}), "ostler agents install codex"),
             (json!({"outcome": "never_started"}), "ostler doctor   what is missing here"),
-            (json!({"outcome": "blocked"}), "--allow RULE for what it asks, or --permissions all"),
+            (json!({"outcome": "blocked", "hint": "answer it once"}), "answer it once"),
             (json!({"outcome": "quota"}), "--wait-for-quota waits for the reset and goes on by itself"),
             (
                 json!({"outcome": "cancelled", "session": "s"}),
@@ -144,7 +165,7 @@ mod tests {
         ];
         for (outcome, want) in table {
             let login = Some("codex login");
-            let case = Case { outcome: &outcome, run: "01a1", agent: "codex", login, is_rehearsed: false };
+            let case = case(&outcome, login);
             assert_eq!(advice(&case).first().map_or("", String::as_str), want, "{outcome}");
         }
     }
@@ -152,9 +173,8 @@ mod tests {
     #[test]
     fn a_stalled_run_is_explained_resumed_or_given_time() {
         let outcome = json!({"outcome": "stalled", "rule": "open_call", "session": "s"});
-        let case = Case { outcome: &outcome, run: "01a1", agent: "codex", login: None, is_rehearsed: true };
         assert_eq!(
-            advice(&case),
+            advice(&case(&outcome, None)),
             [
                 "ostler runs why 01a1   what was last heard, and the rule that fired",
                 "ostler run --resume 01a1   goes on in the same session",

@@ -112,6 +112,10 @@ fn a_silent_program_is_stopped_with_all_it_started() {
     assert_eq!(living(&sleep), Vec::<String>::new());
     let why = ground.run(&["runs", "why", "last"]);
     assert!(why.stdout.contains("fired    rule `silence`"), "{}", why.stdout);
+    let why: Value = serde_json::from_str(&ground.run(&["runs", "why", "last", "--json"]).stdout).unwrap();
+    assert_eq!(why["verdict"]["fired"], "silence");
+    assert!(why["verdict"]["quiet_ms"].as_u64().is_some_and(|quiet| quiet >= 1_000), "{why}");
+    assert!(why["verdict"]["seen"][0]["at_ms"].is_u64() && !why.to_string().contains("nanos"), "{why}");
 }
 
 /// Most programs end well when they are asked to end: that is not the end of their task.

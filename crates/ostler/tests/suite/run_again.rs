@@ -158,6 +158,19 @@ fn what_cannot_be_gone_on_with_is_refused() {
     }
     assert_eq!(ground.left(), before);
     assert!(ground.run(&["runs"]).stdout.contains("completed"));
+
+    let elsewhere = ground.at("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let args = ["--cwd", elsewhere.to_str().unwrap(), "--max-turns", "9", "x"];
+    assert_eq!(run(&ground, &agent, &args).code, Some(0));
+    fs::remove_dir(&elsewhere).unwrap();
+    let gone = ground.run(&["run", "--resume", "last", "more"]);
+    assert_eq!(gone.code, Some(2));
+    assert!(
+        gone.stderr.contains("worked in is gone") && gone.stderr.contains("bring it back"),
+        "{}",
+        gone.stderr
+    );
 }
 
 #[test]

@@ -114,7 +114,10 @@ impl Choice {
             agent: picked(&facts.agent, None, play.is_some())?,
             name: facts.agent.clone(),
             model: facts.given.model.clone(),
-            workspace: workspace(&facts.cwd)?,
+            workspace: facts
+                .cwd
+                .canonicalize()
+                .map_err(|source| RunUsage::WorkspaceGone { path: facts.cwd.clone(), source })?,
             prompt: facts.prompt.clone(),
             script: facts.rehearse.clone(),
             earlier: Some((kept, prompt)),

@@ -46,6 +46,12 @@ pub(crate) enum RunUsage {
         #[source]
         source: io::Error,
     },
+    #[error("the folder that the run worked in is gone: {}", .path.display())]
+    WorkspaceGone {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("{} is not a folder", .path.display())]
     NotAFolder { path: PathBuf },
     #[error("could not work in {}", .path.display())]
@@ -85,6 +91,9 @@ impl RunUsage {
             Self::Empty => "say what to do: `ostler run \"make the tests pass\"`".to_owned(),
             Self::Nul { .. } => "remove it: agents read text".to_owned(),
             Self::Workspace { .. } | Self::NotAFolder { .. } => "name a folder that exists".to_owned(),
+            Self::WorkspaceGone { .. } => {
+                "bring it back; or begin a new run elsewhere, with --cwd DIR and what to do".to_owned()
+            }
             Self::Closed { .. } => "name a folder that you may read and enter".to_owned(),
             Self::ReadOnly { .. } => {
                 "`--permissions deny` only reads; `--permissions all` may work elsewhere".to_owned()

@@ -39,6 +39,7 @@ pub(crate) fn tries(outcome: &Value, facts: &Facts, here: &Surroundings) -> Vec<
         agent: &facts.agent,
         login: login.as_deref(),
         is_rehearsed: facts.rehearse.is_some(),
+        waits_for_quota: facts.given.wait_for_quota,
     })
 }
 

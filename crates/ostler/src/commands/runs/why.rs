@@ -138,7 +138,7 @@ impl Why {
             "resumed": self.resumed.iter().map(resumed).collect::<Value>(),
             "stopped": self.stopped,
             "bridge": self.contact,
-            "verdict": self.verdict,
+            "verdict": verdict(&self.verdict),
         })
     }
 
@@ -190,7 +190,31 @@ impl Why {
 }
 
 fn resumed((at, reason): &(Duration, String)) -> Value {
-    json!({"at": at, "reason": reason})
+    json!({"at_ms": ms(*at), "reason": reason})
+}
+
+/// As it is promised to programs: times in milliseconds, as everywhere.
+fn verdict(verdict: &Verdict) -> Value {
+    let seen = |seen: &watchdog::Seen| json!({"channel": seen.channel, "at_ms": ms(seen.at)});
+    let call =
+        |call: &watchdog::OpenCall| json!({"call": call.call, "tool": call.tool, "since_ms": ms(call.since)});
+    json!({
+        "at_ms": ms(verdict.at),
+        "state": verdict.state,
+        "quiet_ms": ms(verdict.quiet),
+        "agent_time_ms": ms(verdict.agent_time),
+        "parked_time_ms": ms(verdict.parked_time),
+        "seen": verdict.seen.iter().map(seen).collect::<Value>(),
+        "open_calls": verdict.open_calls.iter().map(call).collect::<Value>(),
+        "open_tasks": verdict.open_tasks,
+        "repeats": verdict.repeats,
+        "fired": verdict.fired,
+        "next": verdict.next.map(|next| json!({"rule": next.rule, "at_ms": ms(next.at)})),
+    })
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The word that something has in JSON.
