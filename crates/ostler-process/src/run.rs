@@ -19,7 +19,6 @@ mod wording;
 mod workplace;
 mod writer;
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -252,7 +251,6 @@ pub async fn run(
         requests: Requests::new(requests),
         bridge: BridgeSide::new(plan, bridge),
         checks: Vec::new(),
-        private: BTreeSet::new(),
         session: past.as_ref().and_then(|past| past.session.clone()),
         has_worked: false,
         resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
@@ -272,9 +270,14 @@ pub async fn run(
     for text in &plan.warnings {
         run.desk.tell(RunEventKind::Warn { text: text.clone() })?;
     }
-    let ended = run.rounds(attempt, &facts.run).await;
-    run.tidy();
-    let (outcome, evidence) = ended?;
+    let lived = run.rounds(attempt, &facts.run).await;
+    // Whatever became of it: there may be secrets in them.
+    let removed = environment::remove_private(&run.private());
+    let (outcome, evidence) = lived?;
+    if let Err(error) = removed {
+        let text = format!("could not remove {}: {error}", run.private().display());
+        run.desk.tell(RunEventKind::Warn { text })?;
+    }
     let bridge = run.close_bridge().await?;
     run.tell_budget(&outcome)?;
     run.tell_company()?;
@@ -371,8 +374,6 @@ struct Run<'a> {
     bridge: Option<BridgeSide<'a>>,
     /// What the host tried itself after the last claim.
     checks: Vec<Checked>,
-    /// Files that were written for the agent alone.
-    private: BTreeSet<PathBuf>,
     session: Option<String>,
     /// The agent did something of what it was asked.
     has_worked: bool,
@@ -453,6 +454,11 @@ impl<'a> Run<'a> {
         self.survivors = self.survivors.zip(more).map(sum);
     }
 
+    /// Where files are that only the agent of this run reads, for as long as the run lasts.
+    fn private(&self) -> PathBuf {
+        self.desk.folder().join("private")
+    }
+
     /// The session, if the agent knows in it what it was asked.
     fn resumable(&self) -> Option<String> {
         let is_known = |session: &String| self.has_worked || round::is_there(self.plan, session);
@@ -466,10 +472,9 @@ impl<'a> Run<'a> {
         id: &str,
     ) -> Result<Result<Round<'_, 'a>, RunOutcome>, RunError> {
         self.tell_company()?;
-        let private = self.desk.folder().join("private");
+        let private = self.private();
         let launch = self.plan.launch_of(attempt, &private)?;
         write_private(&private, &[], &launch.files)?;
-        self.private.extend(launch.files.iter().map(|file| file.path.clone()));
         let (env, warnings) = environment::launched(&self.plan.env, &launch);
         for text in warnings {
             self.desk.tell(RunEventKind::Warn { text })?;
@@ -548,15 +553,6 @@ impl<'a> Run<'a> {
             Some(checks) => self.completion.checked(&ending, checks),
         };
         (decision, ending.evidence())
-    }
-
-    /// Takes away what was written for the agent alone: it may hold a token, and nobody reads it any more.
-    fn tidy(&mut self) {
-        for path in std::mem::take(&mut self.private) {
-            if let Err(error) = std::fs::remove_file(&path) {
-                tracing::warn!(target: "ostler::run", path = %path.display(), %error, "could not remove");
-            }
-        }
     }
 
     /// Waits without a process. That somebody asks to stop ends it.

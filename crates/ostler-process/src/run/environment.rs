@@ -101,6 +101,14 @@ pub fn write_private(root: &Path, folders: &[PathBuf], files: &[PrivateFile]) ->
     Ok(())
 }
 
+/// Removes what was written for the agent. Its session and what it keeps for itself are elsewhere.
+pub(super) fn remove_private(root: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(root) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -138,6 +138,27 @@ fn an_agent_that_had_not_written_down_what_it_was_asked_is_asked_again() {
 }
 
 #[test]
+fn files_for_the_agent_alone_are_gone_with_the_run_and_there_again_when_it_goes_on() {
+    let ground = ground();
+    // Only with `edits` it is given a folder for temporary files.
+    let codex = ground.script(
+        "codex",
+        &format!("test \"$1\" = --version || cat \"$TMPDIR/README\" >&2 || exit 9{RECORDED}"),
+    );
+    ground.put("ostler/config.toml", &format!("[agents.codex]\nprogram = {codex:?}\n"));
+    for args in [&["run", "-a", "codex", "--json", "x"][..], &["run", "--resume", "last", "--json", "and y"]]
+    {
+        let ended = ground.run(args);
+        assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+        let journal = PathBuf::from(outcome(&ended.stdout)["journal"].as_str().unwrap());
+        assert!(
+            fs::read_to_string(journal.join("raw/stderr")).unwrap().contains("Temporary files of one run")
+        );
+        assert!(!journal.join("private").exists());
+    }
+}
+
+#[test]
 fn what_cannot_be_gone_on_with_is_refused() {
     let ground = ground();
     let agent = script(&ground, "cat");
