@@ -22,7 +22,7 @@ use ostler_bridge::route::{self, Route, RouteError, Terms};
 use ostler_bridge::tools::Programs;
 use ostler_bridge::upstream::{Upstream, UpstreamError};
 use ostler_process::run::{Answering, Bridge};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -45,8 +45,12 @@ pub(super) enum OpenError {
     Upstream(#[from] UpstreamError),
     #[error(transparent)]
     Route(#[from] RouteError),
-    #[error(transparent)]
-    Preflight(#[from] PreflightError),
+    #[error("it did not pass its own trial")]
+    Preflight {
+        source: PreflightError,
+        /// Where the receipts end now: that this attempt began is among them.
+        kept: Value,
+    },
 }
 
 impl OpenError {
@@ -56,7 +60,15 @@ impl OpenError {
             Self::Server(error) => error.hint(),
             Self::Upstream(error) => error.hint(),
             Self::Route(error) => error.hint(),
-            Self::Preflight(error) => error.hint(),
+            Self::Preflight { source, .. } => source.hint(),
+        }
+    }
+
+    /// What is kept of the bridge, if that is no longer what it was.
+    pub(super) fn kept(&self) -> Option<Value> {
+        match self {
+            Self::Preflight { kept, .. } => Some(kept.clone()),
+            Self::Door(_) | Self::Server(_) | Self::Upstream(_) | Self::Route(_) => None,
         }
     }
 }
@@ -115,7 +127,10 @@ impl Bridged {
             upstreams,
             programs: Some(Programs::new(around.guard.to_owned(), around.env.to_vec())),
         })?;
-        route.preflight().await?;
+        if let Err(source) = route.preflight().await {
+            let kept = json!({"contact": Contact::None, "receipts": route.head(), "broken": null});
+            return Err(OpenError::Preflight { source, kept });
+        }
         let behind = Mutex::new(Some(Behind { serving, servers }));
         Ok((Self { route, required: wanted.required.clone(), stop, behind }, events))
     }

@@ -55,22 +55,19 @@ impl Crossing<'_> {
             guard: &plan.guard,
             folder: self.folder,
         };
-        let unstarted = |outcome, hint| Unstarted {
-            outcome,
-            hint,
-            // Where the receipts ended is still true: none were added that anybody was told of.
-            bridge: self.kept.clone().unwrap_or_default(),
-            survivors: 0,
-            age,
+        // Where the receipts ended before is still true, unless it is known to be otherwise.
+        let unstarted = |outcome, hint, kept: Option<Value>| {
+            let bridge = kept.or_else(|| self.kept.clone()).unwrap_or_default();
+            Unstarted { outcome, hint, bridge, survivors: 0, age }
         };
         tokio::select! {
             biased;
-            by = signals.next() => Err(unstarted(RunOutcome::Cancelled { by: by_whom(by) }, None)),
+            by = signals.next() => Err(unstarted(RunOutcome::Cancelled { by: by_whom(by) }, None, None)),
             opened = Bridged::open(wanted, about, &around) => match opened {
                 Ok((bridged, events)) => Ok((Some(bridged), Some(events))),
                 Err(error) => {
                     let reason = format!("its bridge could not be opened: {}", display::with_causes(&error));
-                    Err(unstarted(RunOutcome::NeverStarted { reason }, error.hint()))
+                    Err(unstarted(RunOutcome::NeverStarted { reason }, error.hint(), error.kept()))
                 }
             },
         }
