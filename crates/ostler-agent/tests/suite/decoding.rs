@@ -353,3 +353,21 @@ fn claude_code_asks_persons_and_policy() {
         assert_eq!(asked(request), [AgentEvent::Blocked(want)]);
     }
 }
+
+/// Of a transcript that was the source for days only the last records are remembered; the rest was told all the same.
+#[test]
+fn what_a_long_transcript_told_is_not_told_again_by_an_output_that_comes_back() {
+    let said = |number: usize| {
+        let content = json!([{"type": "text", "text": format!("word {number}")}]);
+        json!({"type": "assistant", "uuid": format!("id-{number}"), "message": {"content": content}})
+    };
+    let mut decoder = Claude.decoder(None);
+    let most = 50_000;
+    for number in 0..most {
+        assert!(!decoder.events(Source::Transcript, &said(number)).is_empty());
+    }
+    for number in [0, 1, 20_000, most - 2, most - 1] {
+        assert_eq!(decoder.events(Source::Stdout, &said(number)), [], "{number}");
+    }
+    assert_eq!(decoder.events(Source::Stdout, &said(most)).len(), 1);
+}

@@ -1,11 +1,11 @@
 //! What Claude Code says on its standard output: one record a content block, one `result` a turn.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::heard::Heard;
+use super::heard::{Heard, Twin};
 use super::message;
 use super::transcript::Last;
 use crate::agent::{Decoder, Exit, Source};
@@ -37,7 +37,7 @@ pub(in crate::agents) struct Claude {
     /// Turns whose end was heard on the standard output.
     pub(super) results: u32,
     /// Records that the transcript told first, by the same ids: a standard output that comes back has them too.
-    pub(super) told: HashSet<String>,
+    pub(super) told: Heard,
     /// How the turn ended that the transcript told the end of.
     pub(super) told_end: Option<TurnOutcome>,
     pub(super) last: Last,
@@ -225,8 +225,8 @@ impl Claude {
     }
 
     /// Whether the transcript told it already.
-    fn was_told(&self, record: &Value) -> bool {
-        record["uuid"].as_str().is_some_and(|id| self.told.contains(id))
+    fn was_told(&mut self, record: &Value) -> bool {
+        record["uuid"].as_str().is_some_and(|id| self.told.twin(Some(id)) != Twin::None)
     }
 
     fn limited(&mut self, limit: &Value) {

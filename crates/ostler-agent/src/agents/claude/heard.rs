@@ -1,4 +1,5 @@
-//! Which records were heard on the standard output, by their ids: the transcript has them with the same ones.
+//! Which records were heard on the standard output, by their ids: the transcript has them with the same ones. And the
+//! other way round, when the transcript told them first.
 //!
 //! Only the last of them are remembered, so that a long run needs no more memory than a short one. Both are written in
 //! the same order, so what the transcript has before the first record that is remembered was heard, and forgotten.

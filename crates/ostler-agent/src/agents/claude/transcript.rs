@@ -33,7 +33,9 @@ impl Claude {
         match self.heard.twin(record["uuid"].as_str()) {
             Twin::Forgotten => Vec::new(),
             Twin::None => {
-                self.told.extend(named(&record["uuid"]));
+                if let Some(id) = named(&record["uuid"]) {
+                    self.told.note(id, self.results);
+                }
                 self.read(record)
             }
             Twin::Heard { turn } if turn < self.results => {
