@@ -145,8 +145,6 @@ impl Patience {
 pub enum Ear {
     /// It takes orders there.
     Listens,
-    /// It only notices that it is closed.
-    Open,
     /// Nobody holds the other end any more.
     Closed,
 }
@@ -234,11 +232,6 @@ impl Ladder {
     pub fn new(patience: Patience, ear: Ear) -> Self {
         let (state, left) = (State::Idle, Left::All);
         Self { patience, ear, now: Duration::ZERO, state, left, counted: None, reason: None }
-    }
-
-    /// The standard input was closed for another reason: nothing can be said any more.
-    pub fn stdin_closed(&mut self) {
-        self.ear = Ear::Closed;
     }
 
     /// Why the process is ended, once it is.
@@ -350,9 +343,8 @@ impl Ladder {
     /// Steps on the rung, or on the next one that makes sense. Never goes back, nor twice on the same.
     fn climb(&mut self, rung: Rung) -> Action {
         let rung = match (rung, self.ear) {
-            (Rung::Interrupt, Ear::Open) => Rung::CloseStdin,
             (Rung::Interrupt | Rung::CloseStdin, Ear::Closed) => Rung::Int,
-            (rung, Ear::Listens | Ear::Open | Ear::Closed) => rung,
+            (rung, Ear::Listens | Ear::Closed) => rung,
         };
         match self.state {
             State::On { rung: current, .. } if current >= rung => return Action::Nothing,

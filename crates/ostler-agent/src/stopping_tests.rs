@@ -55,17 +55,6 @@ fn rungs() {
             ],
         ),
         (
-            "an agent that takes no orders is not interrupted",
-            Ear::Open,
-            vec![
-                (10, cancelled(), CloseStdin),
-                (11, Tick, INT),
-                (12, Exited, KillAll),
-                (14, Tick, Verify),
-                (14, Gone, done(0)),
-            ],
-        ),
-        (
             "without an input there are signals",
             Ear::Closed,
             vec![(10, cancelled(), INT), (13, Tick, TERM), (14, Exited, KillAll)],
@@ -159,8 +148,7 @@ fn the_whole_ladder_is_short() {
 
 #[test]
 fn a_closed_input_is_not_closed_again() {
-    let mut ladder = Ladder::new(Patience::default(), Ear::Listens);
-    ladder.stdin_closed();
+    let mut ladder = Ladder::new(Patience::default(), Ear::Closed);
     assert_eq!(ladder.step(secs(1), cancelled()), Action::Signal(Signal::Int));
     assert_eq!(ladder.reason(), Some(&StopReason::Cancelled { by: CancelledBy::Interrupt }));
 }
@@ -180,7 +168,7 @@ fn input() -> impl Strategy<Value = Input> {
 }
 
 fn ear() -> impl Strategy<Value = Ear> {
-    prop_oneof![Just(Ear::Listens), Just(Ear::Open), Just(Ear::Closed)]
+    prop_oneof![Just(Ear::Listens), Just(Ear::Closed)]
 }
 
 /// Where on the ladder an action belongs.
