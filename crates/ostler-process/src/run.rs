@@ -557,14 +557,17 @@ impl<'a> Run<'a> {
 
     /// Waits without a process. That somebody asks to stop ends it.
     async fn park(&mut self, wait: Duration) -> Result<(), JournalError> {
-        let until = clock::now().checked_add_unsigned(wait.as_secs());
-        self.desk.tell(RunEventKind::Parked { reason: "the usage limit is reached".to_owned(), until })?;
+        let until = clock::now().saturating_add_unsigned(wait.as_secs().saturating_add(1));
+        self.desk.tell(RunEventKind::Parked {
+            reason: "the usage limit is reached".to_owned(),
+            until: Some(until),
+        })?;
         // What it says is in `wait` already, which is within the longest that is allowed.
         let _ = self.dog.step(self.desk.now(), Input::Parked);
         tokio::select! {
             biased;
             () = self.requests.stop() => {}
-            () = tokio::time::sleep(wait) => {}
+            () = clock::pass(until, wait) => {}
         }
         let _ = self.dog.step(self.desk.now(), Input::Unparked);
         self.desk.tell(RunEventKind::Unparked)
