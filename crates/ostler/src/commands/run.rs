@@ -91,7 +91,7 @@ async fn tell_somebody(settings: &Settings, folder: &Path, signals: &mut Signals
     tokio::select! {
         biased;
         _ = signals.next() => display::tell("warning: the notify command was not waited for"),
-        told = notify(words, &outcome) => if let Err(error) = told {
+        told = notify(words.text(), &outcome) => if let Err(error) = told {
             display::tell(&format!("warning: {}", display::with_causes(&error)));
         },
     }

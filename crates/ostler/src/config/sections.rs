@@ -109,7 +109,7 @@ pub(crate) struct Run {
 pub(crate) struct Notify {
     /// A program and its arguments, in words as in a shell, without one: it is started when a run ends, with the
     /// outcome as JSON on its standard input. A project's file may only set it if the project is trusted.
-    pub(crate) command: Option<String>,
+    pub(crate) command: Option<CommandWords>,
 }
 
 /// One MCP server: an address, or a program. An agent gets its tools if the run grants `upstream:NAME`.
@@ -213,6 +213,33 @@ impl ProgramPath {
     /// With `~` replaced.
     pub(crate) fn resolve(&self) -> PathBuf {
         below_home(&self.0)
+    }
+}
+
+/// A program and its arguments, in words as in a shell.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct CommandWords(String);
+
+impl CommandWords {
+    /// As they were written.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for CommandWords {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let words = shlex::split(&text);
+        if words.is_some_and(|words| words.first().is_some_and(|program| !program.is_empty())) {
+            Ok(Self(text))
+        } else {
+            // The part after `try:` becomes the hint.
+            Err(D::Error::custom(format!(
+                "`{text}` names no program, or has a quote that is never closed try: write it as in a shell"
+            )))
+        }
     }
 }
 

@@ -221,11 +221,22 @@ fn somebody_is_told_how_it_ended_and_cannot_change_it() {
     assert_eq!((&told["outcome"], &told["exit_code"]), (&"agent_failed".into(), &10.into()));
     let absent = ground.run(&["run", "-a", "codex", "x"]);
     assert_eq!(absent.code, Some(14));
-    for (words, want) in [("/no/such/program", "does not start"), ("'", "quote that is never closed")] {
+    ground.put("ostler/config.toml", "[notify]\ncommand = \"/no/such/program\"\n");
+    let ended = run(&ground, &agent, &["x"]);
+    assert_eq!(ended.code, Some(10));
+    assert!(ended.stderr.contains("does not start"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_notify_command_that_cannot_be_read_is_told_before_the_run() {
+    let ground = ground();
+    let agent = script(&ground, "touch begun");
+    for words in ["'", "", "''"] {
         ground.put("ostler/config.toml", &format!("[notify]\ncommand = {words:?}\n"));
         let ended = run(&ground, &agent, &["x"]);
-        assert_eq!(ended.code, Some(10));
-        assert!(ended.stderr.contains(want), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains("quote that is never closed"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("config.toml") && !ground.at("project/begun").exists());
     }
 }
 
