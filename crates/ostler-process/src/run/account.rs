@@ -101,7 +101,9 @@ pub fn sentence(outcome: &RunOutcome) -> String {
             Limit::Ceiling { time } => format!("it took longer than {}", seconds(*time)),
             Limit::MaxWait { time } => format!("it waited longer than {}", seconds(*time)),
             Limit::MaxCost { usd } => format!("it used up {usd} US dollars"),
+            Limit::MaxTokens { tokens: 1 } => "it used up its one token".to_owned(),
             Limit::MaxTokens { tokens } => format!("it used up {tokens} tokens"),
+            Limit::MaxTurns { turns: 1 } => "it used up its one turn".to_owned(),
             Limit::MaxTurns { turns } => format!("it used up {turns} turns"),
         },
         RunOutcome::NotInstalled { hint } => format!("the agent is not installed: {hint}"),
@@ -182,6 +184,12 @@ pub(super) fn seconds(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_turn_is_not_many() {
+        let used = |turns| sentence(&RunOutcome::TimedOut { limit: Limit::MaxTurns { turns } });
+        assert_eq!((used(1).as_str(), used(2).as_str()), ("it used up its one turn", "it used up 2 turns"));
+    }
 
     #[test]
     fn limits_are_read_as_they_were_kept() {

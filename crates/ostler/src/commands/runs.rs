@@ -17,9 +17,13 @@ pub(crate) use why::inputs;
 use crate::display;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
+use crate::words::{cut, one_line};
 
 /// How much of a prompt fits into a list.
 const LONGEST_PROMPT: usize = 60;
+
+/// How much of an agent's name does: a command may be of any length.
+const WIDEST_AGENT: usize = 24;
 
 /// Arguments of `ostler runs`.
 #[derive(Debug, clap::Args)]
@@ -175,7 +179,7 @@ fn listed(runs: &[Kept], listing: &Listing) -> Result<(), Failure> {
         .map(|kept| {
             let cells = [
                 kept.facts.run.clone(),
-                kept.facts.agent.clone(),
+                cut(&one_line(&kept.facts.agent), WIDEST_AGENT),
                 state(kept).to_owned(),
                 ago(now.saturating_sub(kept.facts.began_at)),
                 prompt_of(kept),

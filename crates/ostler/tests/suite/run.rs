@@ -71,6 +71,17 @@ fn a_program_that_reads_a_prompt_is_an_agent() {
 }
 
 #[test]
+fn a_long_command_does_not_push_the_list_off_the_screen() {
+    let ground = ground();
+    let agent = format!("command:true {}", "x".repeat(200));
+    assert_eq!(ground.run(&["run", "-a", &agent, "--permissions", "all", "--quiet", "x"]).code, Some(0));
+    let list = ground.run(&["runs"]).stdout;
+    assert!(list.contains("command:true xxx") && list.contains('…'), "{list}");
+    assert!(list.lines().all(|line| line.chars().count() < 110), "{list}");
+    assert!(ground.run(&["runs", "--json"]).stdout.contains(&agent), "programs get all of it");
+}
+
+#[test]
 fn what_cannot_be_run_is_refused_before_anything_is_written() {
     let ground = ground();
     let table: [(&[&str], &str); 7] = [

@@ -17,9 +17,10 @@ use ostler_agent::agent::{Engine, Permissions};
 
 Everything the agent writes is kept: `ostler runs` lists runs, `ostler runs why`
 tells what the watchdog thinks of one. The first Ctrl-C asks the agent to stop,
-the second kills it. Exit codes: 0 completed, 10 agent failed, 11 incomplete,
-12 stalled, 13 a limit was reached, 14 not installed or not started,
-15 blocked, 16 quota, 130 Ctrl-C.")]
+the second kills it. Exit codes: 0 completed, 1 Ostler could not do its job,
+2 refused, 10 agent failed, 11 incomplete, 12 stalled, 13 a limit was reached,
+14 not installed or not started, 15 blocked, 16 quota, 130 Ctrl-C,
+143 SIGTERM, a closed terminal or `ostler stop`.")]
 pub(crate) struct Args {
     /// What to do; `-` reads it from standard input.
     #[arg(value_name = "PROMPT", required_unless_present_any = ["prompt_file", "resume"])]
