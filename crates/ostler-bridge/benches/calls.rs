@@ -92,6 +92,7 @@ struct Client {
 
 impl Client {
     fn of(route: &Route) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { http, url: route.url().to_owned(), token: route.token().reveal().to_owned() }
     }

@@ -185,7 +185,7 @@ impl Reply {
 
 impl Guest {
     pub(crate) fn of(route: &Route) -> Self {
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let http = client();
         let headers = vec![("mcp-protocol-version", "2025-06-18".to_owned())];
         Self { http, url: route.url().to_owned(), token: route.token().reveal().to_owned(), headers }
     }
@@ -240,4 +240,11 @@ impl Guest {
         let tools = message["result"]["tools"].as_array().unwrap_or_else(|| panic!("no tools: {message}"));
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
+}
+
+/// A client of its own, with connections of its own.
+pub(crate) fn client() -> reqwest::Client {
+    // Without one no client is made, not even for plain HTTP. That it is there already is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().unwrap()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ground::{Ground, Guest, PLAN};
+use super::ground::{Ground, Guest, PLAN, client};
 
 #[tokio::test]
 async fn a_version_is_agreed_on() {
@@ -101,7 +101,7 @@ async fn a_session_id_opens_nothing_and_an_old_one_closes_nothing() {
 async fn a_second_client_with_the_same_token_sees_the_same_run() {
     let ground = Ground::new().await;
     let (_route, _events, guest) = ground.run();
-    let second = Guest { http: reqwest::Client::builder().no_proxy().build().unwrap(), ..guest.clone() };
+    let second = Guest { http: client(), ..guest.clone() };
     guest.greet("2025-06-18").await;
     second.greet("2025-11-25").await;
     let draft: Value = json!({ "type": "plan", "content": PLAN.replace("## Goal", "## Goals") });

@@ -40,6 +40,8 @@ impl Running {
         let (address, stop) = (server.address(), CancellationToken::new());
         let mut serving = JoinSet::new();
         serving.spawn(server.serve(stop.clone()));
+        // Without one no client is made, not even for plain HTTP.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().timeout(DEADLINE).build().unwrap();
         Self { address, entries, stop, serving, client }
     }
