@@ -102,7 +102,7 @@ fn hands_over_repairs_asks_and_declares(player: Player) {
         after("Accepted: `plan`", &call("upstream__clock__say", "text = \"tick\"")),
         after("stdio without a key heard tick", &call("upstream__docs__say", "text = \"page\"")),
         after(
-            "http with k1 heard page",
+            "http with a-key-for-docs heard page",
             &call("ask_human", "question = \"Which?\", default = \"blue\", timeout = 1")
         ),
         after("blue", &declare()),
@@ -112,7 +112,7 @@ fn hands_over_repairs_asks_and_declares(player: Player) {
     let mut command = yard.ostler(&["run", "-a", player.agent().name(), "--json", &script]);
     command.args(["--permissions", "deny", "--require-artifact", "plan", "--export-artifacts", &folder]);
     command.args(["--capabilities", "artifacts,ask,upstream:docs", "--mcp", &clock, "Plan it."]);
-    let ended = Ended::of(command.env("DOCS_KEY", "k1").output().unwrap());
+    let ended = Ended::of(command.env("DOCS_KEY", "a-key-for-docs").output().unwrap());
     ended.ends("completed", 0);
     assert_eq!(ended.outcome()["resumes"], 0);
     let wire = [("the agent declared completion", "wire"), ("artifact `plan` accepted", "wire")];
@@ -144,7 +144,7 @@ fn is_secret(yard: &Yard, ended: &Ended) {
     let left: Vec<_> = std::fs::read_dir(private).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.iter().all(|path| path.is_dir()), "{left:?}");
     let run = std::fs::read_to_string(journal(ended).join("run.json")).unwrap();
-    assert!(!run.contains("k1"), "{run}");
+    assert!(!run.contains("a-key-for-docs"), "{run}");
     let config = yard.ostler(&["config", "show"]).output().unwrap().stdout;
     assert!(!String::from_utf8(config).unwrap().contains("DOCS_KEY"));
 }
