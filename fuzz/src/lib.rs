@@ -4,7 +4,7 @@
 use ostler_agent::agent::{Agent, Exit, Source};
 use ostler_agent::budget::{Budget, Ledger};
 use ostler_agent::event::AgentEvent;
-use ostler_agent::framer::{Frame, Framer};
+use ostler_agent::framer::{self, Frame, Framer};
 use ostler_agent::record::Record;
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_agent::watchdog::{Input, Limits, Watchdog};
@@ -12,38 +12,13 @@ use ostler_agent::watchdog::{Input, Limits, Watchdog};
 /// Longest line in the fuzzer: short enough to be reached. A recording's lines are longer.
 const SHORT: usize = 48;
 
-/// A frame that outlives its framer.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// A line.
-    Line(Vec<u8>),
-    /// The length of one that was too long.
-    TooLong(usize),
-}
-
 /// Any chunking gives the frames of one piece.
 pub fn framed(bytes: &[u8]) {
     for longest in [SHORT, usize::MAX] {
-        let whole = frames([bytes].into_iter(), longest);
-        assert_eq!(frames(chunks(bytes), longest), whole);
-        assert_eq!(frames(bytes.chunks(1), longest), whole);
+        let whole = framer::framed([bytes], longest);
+        assert_eq!(framer::framed(chunks(bytes), longest), whole);
+        assert_eq!(framer::framed(bytes.chunks(1), longest), whole);
     }
-}
-
-fn frames<'a>(chunks: impl Iterator<Item = &'a [u8]>, longest: usize) -> Vec<Seen> {
-    let mut framer = Framer::with_longest(longest);
-    let mut seen = Vec::new();
-    let mut note = |frame: Frame<'_>| {
-        seen.push(match frame {
-            Frame::Line(line) => Seen::Line(line.to_vec()),
-            Frame::TooLong(length) => Seen::TooLong(length),
-        });
-    };
-    for chunk in chunks {
-        framer.feed(chunk, &mut note);
-    }
-    framer.finish(&mut note);
-    seen
 }
 
 /// Cuts of sizes that the bytes themselves choose, so that an input is nothing but what an agent wrote.

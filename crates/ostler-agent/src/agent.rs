@@ -90,6 +90,24 @@ pub struct Task<'a> {
     pub bridge: Option<Access<'a>>,
 }
 
+impl<'a> Task<'a> {
+    /// A prompt in a new session, with nothing else set. The agent may do what it may unless told otherwise.
+    pub fn new(prompt: &'a str, workspace: &'a Path, private: &'a Path) -> Self {
+        Self {
+            prompt,
+            workspace,
+            session: Session::New,
+            permissions: Permissions::Edits,
+            allow: &[],
+            model: None,
+            system_prompt: None,
+            extra: &[],
+            private,
+            bridge: None,
+        }
+    }
+}
+
 /// Which session a task belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Session<'a> {

@@ -16,6 +16,32 @@ pub enum Frame<'a> {
     TooLong(usize),
 }
 
+/// A frame that outlives its framer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Framed {
+    /// A line, without its end.
+    Line(Vec<u8>),
+    /// The length of one that was too long.
+    TooLong(usize),
+}
+
+/// All frames of bytes that are all there, in whatever pieces.
+pub fn framed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, longest: usize) -> Vec<Framed> {
+    let mut framer = Framer::with_longest(longest);
+    let mut found = Vec::new();
+    let mut note = |frame: Frame<'_>| {
+        found.push(match frame {
+            Frame::Line(line) => Framed::Line(line.to_vec()),
+            Frame::TooLong(length) => Framed::TooLong(length),
+        });
+    };
+    for piece in pieces {
+        framer.feed(piece, &mut note);
+    }
+    framer.finish(&mut note);
+    found
+}
+
 /// Splits a stream of bytes into lines. Any chunking of the same bytes gives the same frames.
 #[derive(Debug)]
 pub struct Framer {
@@ -93,52 +119,30 @@ mod tests {
 
     use super::*;
 
-    #[derive(Debug, PartialEq, Eq)]
-    enum Seen {
-        Line(Vec<u8>),
-        TooLong(usize),
-    }
-
-    fn frames<'a>(chunks: impl IntoIterator<Item = &'a [u8]>, longest: usize) -> Vec<Seen> {
-        let mut framer = Framer::with_longest(longest);
-        let mut seen = Vec::new();
-        let mut note = |frame: Frame<'_>| {
-            seen.push(match frame {
-                Frame::Line(line) => Seen::Line(line.to_vec()),
-                Frame::TooLong(length) => Seen::TooLong(length),
-            });
-        };
-        for chunk in chunks {
-            framer.feed(chunk, &mut note);
-        }
-        framer.finish(&mut note);
-        seen
-    }
-
     #[test]
     fn lines_are_found_wherever_the_chunks_break() {
-        let line = |text: &str| Seen::Line(text.as_bytes().to_vec());
-        let table: [(&[&[u8]], Vec<Seen>); 6] = [
+        let line = |text: &str| Framed::Line(text.as_bytes().to_vec());
+        let table: [(&[&[u8]], Vec<Framed>); 6] = [
             (&[b"a\nb\n"], vec![line("a"), line("b")]),
             (&[b"a", b"b\r", b"\nc"], vec![line("ab"), line("c")]),
             (&[b"\n\n"], vec![line(""), line("")]),
             (&[b""], vec![]),
-            (&[b"123456789\nx\n"], vec![Seen::TooLong(9), line("x")]),
-            (&[b"12345", b"6789", b"0\n", b"y"], vec![Seen::TooLong(10), line("y")]),
+            (&[b"123456789\nx\n"], vec![Framed::TooLong(9), line("x")]),
+            (&[b"12345", b"6789", b"0\n", b"y"], vec![Framed::TooLong(10), line("y")]),
         ];
         for (chunks, want) in table {
-            assert_eq!(frames(chunks.iter().copied(), 8), want, "{chunks:?}");
+            assert_eq!(framed(chunks.iter().copied(), 8), want, "{chunks:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_chunking_gives_the_same_frames(
+        fn any_chunking_gives_the_same_framed(
             bytes in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..300),
             cuts in prop::collection::vec(1usize..40, 1..40),
             longest in 1usize..40,
         ) {
-            let whole = frames([bytes.as_slice()], longest);
+            let whole = framed([bytes.as_slice()], longest);
             let mut rest = bytes.as_slice();
             let mut chunks = Vec::new();
             for cut in cuts.iter().cycle() {
@@ -149,7 +153,7 @@ mod tests {
                 chunks.push(chunk);
                 rest = after;
             }
-            prop_assert_eq!(frames(chunks, longest), whole);
+            prop_assert_eq!(framed(chunks, longest), whole);
         }
     }
 }

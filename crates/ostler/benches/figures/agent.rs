@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ostler_agent::agent::{Agent, Launch, Permissions, Session, Stage, Stdin, Task};
+use ostler_agent::agent::{Agent, Launch, Permissions, Stage, Stdin, Task};
 use ostler_agent::agents::{Claude, Codex, OpenCode};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -85,18 +85,7 @@ impl Player {
             std::fs::create_dir_all(folder).unwrap();
         }
         let (workspace, private) = (root.join("workspace"), root.join("private"));
-        let task = Task {
-            prompt: PROMPT,
-            workspace: &workspace,
-            session: Session::New,
-            permissions: Permissions::All,
-            allow: &[],
-            model: None,
-            system_prompt: None,
-            extra: &[],
-            private: &private,
-            bridge: None,
-        };
+        let task = Task { permissions: Permissions::All, ..Task::new(PROMPT, &workspace, &private) };
         let launch = agent.launch(&task).unwrap();
         for file in setup.files.iter().chain(&launch.files) {
             std::fs::create_dir_all(file.path.parent().unwrap()).unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ostler_agent::agent::{Agent as _, Permissions, Session, Stdin, Task};
+use ostler_agent::agent::{Agent as _, Permissions, Stdin, Task};
 use ostler_agent::agents::Claude;
 use ostler_rehearsal::fake_agent::Setting;
 
@@ -94,18 +94,7 @@ impl Yard {
 
     fn bare(&self, from: usize, count: usize) -> Crowd {
         let private = self.root.join("private");
-        let task = Task {
-            prompt: "go",
-            workspace: &self.root,
-            session: Session::New,
-            permissions: Permissions::All,
-            allow: &[],
-            model: None,
-            system_prompt: None,
-            extra: &[],
-            private: &private,
-            bridge: None,
-        };
+        let task = Task { permissions: Permissions::All, ..Task::new("go", &self.root, &private) };
         let launch = Claude.launch(&task).unwrap();
         let Stdin::Spoken(lines) = &launch.stdin else { return Crowd::start(Vec::new()) };
         let input = self.root.join("input");

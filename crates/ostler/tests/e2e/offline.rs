@@ -8,14 +8,13 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::net::TcpSocket;
 
 use crate::player::Player;
+use crate::yard::Yard;
 
 /// The first answer fails, however often it is asked for. Asked again in the same session, the model answers.
 const FAILS_AT_FIRST: &str = r#"
-v = 1
 [[conversation]]
 [[conversation.step]]
 expect = { contains = "Go on where you stopped" }
@@ -25,51 +24,42 @@ reply = [{ text = "Now it is said." }]
 reply = [{ cut = "before_headers" }]
 "#;
 
-/// A workspace, an agent, and an address where nobody answers yet.
+/// A yard, and an address where nobody answers yet.
 struct Island {
-    folder: TempDir,
+    yard: Yard,
     name: &'static str,
     door: TcpSocket,
 }
 
 impl Island {
     fn of(player: Player) -> Option<Self> {
-        let binary = player.binary()?;
-        let folder = tempfile::Builder::new().prefix("ostler-offline-").tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("workspace")).unwrap();
-        let name = player.agent().name();
-        let config = format!("[agents.{name}]\nprogram = {:?}\n", binary.display().to_string());
-        std::fs::write(folder.path().join("config.toml"), config).unwrap();
-        std::fs::write(folder.path().join("script.toml"), FAILS_AT_FIRST).unwrap();
+        let yard = Yard::of(player)?;
         // Bound and not listening: whoever connects is refused, and nobody else gets the port.
         let door = TcpSocket::new_v4().unwrap();
         door.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        Some(Self { folder, name, door })
+        Some(Self { yard, name: player.agent().name(), door })
     }
 
     fn address(&self) -> String {
         self.door.local_addr().unwrap().to_string()
     }
 
-    fn start(&self, args: &[&str]) -> (Child, impl Iterator<Item = Value> + use<>) {
-        let script = format!("--rehearse={}", self.folder.path().join("script.toml").display());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
+    fn command(&self, args: &[&str], address: &str) -> Command {
+        let script = self.yard.script(FAILS_AT_FIRST);
+        let mut command = self.yard.ostler(&["run", "-a", self.name, "--json", &script]);
+        command.args(args).arg("Say something.").env("OSTLER_CFG__NETWORK__PROBE", address);
         command
-            .args(["run", "-a", self.name, "--json", "--no-bridge", &script])
-            .args(args)
-            .arg("Say something.");
-        command.env("OSTLER_HOME", self.folder.path()).env("OSTLER_CFG__NETWORK__PROBE", self.address());
-        command.current_dir(self.folder.path().join("workspace")).stdin(Stdio::null());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    }
+
+    fn start(&self, args: &[&str]) -> (Child, impl Iterator<Item = Value> + use<>) {
+        let mut child = self.command(args, &self.address()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         (child, lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()))
     }
 }
 
-fn why(home: &TempDir) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
-    command.args(["runs", "why", "last"]).env("OSTLER_HOME", home.path());
-    String::from_utf8(command.output().unwrap().stdout).unwrap()
+fn why(yard: &Yard) -> String {
+    String::from_utf8(yard.ostler(&["runs", "why", "last"]).output().unwrap().stdout).unwrap()
 }
 
 fn is(kind: &str) -> impl Fn(&Value) -> bool + '_ {
@@ -96,7 +86,7 @@ async fn h12_an_offline_run_is_parked_and_goes_on_in_the_same_session() {
     assert_eq!(last["session"], session);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     drop(listener);
-    let why = why(&island.folder);
+    let why = why(&island.yard);
     assert!(why.contains("state    completed") && !why.contains("fired"), "{why}");
     assert!(why.contains(": the provider can be reached again\n"), "{why}");
 }
@@ -110,7 +100,7 @@ async fn h12_a_run_that_stays_offline_is_over_after_the_longest_wait() {
     assert_eq!((&last["outcome"], &last["rule"]), (&"timed_out".into(), &"max_wait".into()), "{last}");
     assert_eq!((&last["resumes"], &last["survivors"]), (&0.into(), &0.into()));
     assert_eq!(child.wait().unwrap().code(), Some(13));
-    let why = why(&island.folder);
+    let why = why(&island.yard);
     assert!(why.contains("state    timed_out\ndetail   it waited longer than 30.0 s\n"), "{why}");
 }
 
@@ -121,15 +111,7 @@ async fn a_failure_of_a_provider_that_can_be_reached_is_a_failure() {
     let door = std::mem::replace(&mut island.door, TcpSocket::new_v4().unwrap());
     let address = door.local_addr().unwrap();
     let listener = door.listen(8).unwrap();
-    let script = format!("--rehearse={}", island.folder.path().join("script.toml").display());
-    let output = Command::new(env!("CARGO_BIN_EXE_ostler"))
-        .args(["run", "-a", island.name, "--json", &script, "Say something."])
-        .env("OSTLER_HOME", island.folder.path())
-        .env("OSTLER_CFG__NETWORK__PROBE", address.to_string())
-        .current_dir(island.folder.path().join("workspace"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output = island.command(&[], &address.to_string()).output().unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(10), "{stdout}");
     assert!(!stdout.contains("\"kind\":\"parked\""), "{stdout}");

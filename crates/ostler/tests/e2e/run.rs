@@ -68,30 +68,6 @@ fn stalls(player: Player) {
     yard.is_empty();
 }
 
-/// The first answer never ends. Asked again in the same session, the model answers.
-fn is_resumed(player: Player) {
-    let Some(yard) = Yard::of(player) else { return };
-    let script = yard.script(
-        r#"
-        [[conversation]]
-        [[conversation.step]]
-        expect = { contains = "Go on where you stopped" }
-        reply = [{ text = "Now it is said." }]
-        [[conversation]]
-        [[conversation.step]]
-        reply = [{ text = "I was about to say" }, { stall = "mid_text" }]
-        "#,
-    );
-    let ended = yard.run(&[&script, "--silence", "3s", "Say something."]);
-    ended.ends("completed", 0);
-    assert_eq!(ended.outcome()["resumes"], 1);
-    let sessions: Vec<&Value> =
-        ended.lines.iter().filter(|line| line["event"] == "started").map(|line| &line["session"]).collect();
-    assert!(sessions.iter().all(|session| *session == &ended.outcome()["session"]), "{sessions:?}");
-    assert_eq!(ended.lines.iter().filter(|line| line["kind"] == "spawned").count(), 2);
-    yard.is_empty();
-}
-
 fn is_cancelled(player: Player) {
     let Some(yard) = Yard::bridged(player) else { return };
     let mut child = yard.start(&["--rehearse=stall", "Say something."]);
@@ -137,7 +113,7 @@ macro_rules! for_every_agent {
         }
     )*};
 }
-for_every_agent!(completes, writes_a_todo_list, stalls, is_resumed, is_cancelled, does_not_outlive_ostler);
+for_every_agent!(completes, writes_a_todo_list, stalls, is_cancelled, does_not_outlive_ostler);
 
 /// Agents tell what they used when the turn is over: what was done stays done, and that it was too much is told.
 #[test]

@@ -103,16 +103,9 @@ impl Stage {
     pub(crate) async fn start(&self, prompt: &str, resume: Option<&str>) -> Child {
         let (workspace, private) = (self.workspace(), self.folder.path().join("private"));
         let task = Task {
-            prompt,
-            workspace: &workspace,
             session: resume.map_or(Session::New, Session::Resumed),
             permissions: Permissions::All,
-            allow: &[],
-            model: None,
-            system_prompt: None,
-            extra: &[],
-            private: &private,
-            bridge: None,
+            ..Task::new(prompt, &workspace, &private)
         };
         let launch = self.player.launch(&task);
         let place = Place { url: self.url.clone(), home: self.folder.path().join("home") };

@@ -39,6 +39,7 @@ mod h02_mid_turn_stall {
         let sessions: Vec<_> = ended.with("event", "started").map(|line| &line["session"]).collect();
         assert!(sessions.iter().all(|session| *session == &ended.outcome()["session"]), "{sessions:?}");
         // Not the agent's fault: it is not told that something is missing.
+        assert_eq!(ended.with("kind", "spawned").count(), 2);
         let resumed: Vec<_> = ended.with("kind", "resumed").map(|line| &line["reason"]).collect();
         assert_eq!(resumed, ["it was cut off"]);
         assert_eq!(
@@ -69,6 +70,11 @@ mod h02_mid_turn_stall {
     #[test]
     fn codex_is_resumed() {
         is_resumed(Player::Codex);
+    }
+
+    #[test]
+    fn opencode_is_resumed() {
+        is_resumed(Player::OpenCode);
     }
 
     #[test]
