@@ -219,7 +219,7 @@ fn drift_is_what_got_worse_what_is_new_and_what_takes_longer() {
     let told = |seen: &Observed| drift(Some(&was), &judged(seen), &seen.unknown, seen.first_event);
     assert_eq!(told(&now), []);
     now.calls.answered = 0;
-    let worse = Drift::Worse { fact: Fact::Tools, was: Grade::Wire, now: Grade::Transcript };
+    let worse = Drift::Worse { fact: Fact::Tools, was: Grade::Wire, now: Grade::Transcript, held: Held::Yes };
     assert_eq!(told(&now), std::slice::from_ref(&worse), "also where the fact still holds");
     now.first_event = Some(Duration::from_secs(4));
     let later = Drift::FirstEvent { was: Duration::from_millis(800), now: Duration::from_secs(4) };

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{agents, answer, completions, config, doctor, rehearse, run, runs, say, stop};
+use crate::commands::{agents, answer, completions, config, doctor, rehearse, run, runs, say, smoke, stop};
 use crate::config::ColorWhen;
 
 /// Runs coding agents for you: supervised, scriptable, remembered.
@@ -17,6 +17,7 @@ use crate::config::ColorWhen;
   ostler runs                    what was run, and how it ended
   ostler agents                  which agents are here, in which version
   ostler agents install codex    get one, in the version Ostler was proven with
+  ostler smoke                   does Ostler still drive them? with a scripted model
   ostler rehearse --script tools play a scripted model, and say how to point each agent at it
   ostler doctor                  what is fine here, what is missing, what to do
 
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Answer(answer::Args),
     /// List, install and check agents.
     Agents(agents::Args),
+    /// Try out whether Ostler still drives the agents that are installed: no account, no tokens.
+    Smoke(smoke::Args),
     /// Play a scripted model for real agents: no account, no tokens.
     Rehearse(rehearse::Args),
     /// Tell what is fine here, what is missing, and what to do about it.
@@ -68,6 +71,7 @@ impl Command {
             | Self::Say(_)
             | Self::Answer(_)
             | Self::Agents(_)
+            | Self::Smoke(_)
             | Self::Rehearse(_) => false,
         }
     }

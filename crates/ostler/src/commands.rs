@@ -10,6 +10,7 @@ pub(crate) mod rehearse;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod say;
+pub(crate) mod smoke;
 pub(crate) mod stop;
 
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             Command::Say(args) => say::run(args, &here).await,
             Command::Answer(args) => answer::run(args, &here).await,
             Command::Agents(args) => agents::run(args, &here).await,
+            Command::Smoke(args) => smoke::run(args, &here).await,
             Command::Rehearse(args) => rehearse::run(args, &here).await,
             Command::Doctor(args) => doctor::run(args, &here).await,
             Command::Config(args) => config::run(args, &here),

@@ -11,6 +11,7 @@ use ostler_process::run::RunError;
 
 use crate::commands::rehearse::RehearseError;
 use crate::commands::run::{BridgeUsage, RunUsage};
+use crate::commands::smoke::{NOT_GREEN, SmokeError};
 use crate::config::{ConfigError, TrustError};
 use crate::home::HomeError;
 use crate::interrupt::Interrupted;
@@ -54,6 +55,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     RunUsage(#[from] RunUsage),
     #[error(transparent)]
+    Smoke(#[from] SmokeError),
+    #[error(transparent)]
     Trust(#[from] TrustError),
     #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
@@ -81,6 +84,7 @@ impl Failure {
             Self::Rehearse(error) => error.hint(),
             Self::Run(error) => error.hint(),
             Self::RunUsage(error) => error.hint(),
+            Self::Smoke(error) => error.hint(),
             Self::Trust(error) => error.hint(),
             Self::UnknownAgent(error) => error.hint(),
             Self::CurrentDir(_) => Some("change to a folder that exists".to_owned()),
@@ -100,6 +104,7 @@ impl Failure {
             Self::Call(CallError::NotLive { .. } | CallError::Refused { .. }) => USAGE,
             Self::Rehearse(error) if error.is_usage() => USAGE,
             Self::Locate(_) | Self::Probe(_) => NOT_INSTALLED,
+            Self::Smoke(error) if error.is_answer() => NOT_GREEN,
             Self::Interrupted(by) => by.exit_code(),
             Self::Call(_)
             | Self::CurrentDir(_)
@@ -111,6 +116,7 @@ impl Failure {
             | Self::Run(_)
             | Self::RunUsage(_)
             | Self::Runtime(_)
+            | Self::Smoke(_)
             | Self::Trust(_) => INTERNAL,
         }
     }

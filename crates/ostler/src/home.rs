@@ -91,6 +91,11 @@ impl Home {
         self.root.join("probes")
     }
 
+    /// The last results of smoke tests that were green. It may not exist.
+    pub(crate) fn smoke_matrix(&self) -> PathBuf {
+        self.root.join("smoke-matrix.json")
+    }
+
     /// Where live runs have their sockets: with all else if `OSTLER_HOME` says where that is, so that homes do not meet,
     /// else where the session keeps such things.
     pub(crate) fn sockets(&self, runtime: Option<&OsStr>) -> PathBuf {

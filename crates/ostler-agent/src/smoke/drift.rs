@@ -1,10 +1,11 @@
 //! What is different since all was well the last time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::fact::{Fact, Judged};
+use super::fact::{Fact, Held, Judged};
 use super::observed::NewKind;
 use crate::completion::Grade;
 
@@ -29,7 +30,7 @@ pub struct Green {
     /// When, as seconds since 1970.
     pub at: i64,
     /// Every fact by its name, with what showed it.
-    pub facts: Vec<(String, Grade)>,
+    pub facts: BTreeMap<String, Grade>,
     /// Kinds of records that were not known, and did no harm.
     pub unknown: Vec<String>,
     /// How long its first event took, in milliseconds.
@@ -49,6 +50,8 @@ pub enum Drift {
         was: Grade,
         /// What shows it now.
         now: Grade,
+        /// Whether it still holds.
+        held: Held,
     },
     /// Records of a new kind.
     Kind(NewKind),
@@ -70,11 +73,10 @@ pub fn drift(
 ) -> Vec<Drift> {
     let mut found = Vec::new();
     for judged in facts {
-        let was = green.and_then(|green| green.facts.iter().find(|(name, _)| name == judged.fact.name()));
-        if let Some((_, was)) = was
+        if let Some(was) = green.and_then(|green| green.facts.get(judged.fact.name()))
             && (!judged.is_ok() || judged.grade < *was)
         {
-            found.push(Drift::Worse { fact: judged.fact, was: *was, now: judged.grade });
+            found.push(Drift::Worse { fact: judged.fact, was: *was, now: judged.grade, held: judged.held });
         }
     }
     let is_new = |new: &&NewKind| green.is_none_or(|green| !green.unknown.contains(&new.kind));

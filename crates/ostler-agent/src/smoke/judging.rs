@@ -43,6 +43,10 @@ fn said(grade: Grade, held: Held, words: impl Into<String>) -> Said {
     (grade, held, words.into())
 }
 
+fn counted(lines: u64) -> String {
+    if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") }
+}
+
 /// Whether what was seen is as good as it can be.
 fn at_least(grade: Grade, wanted: Grade) -> Held {
     if grade >= wanted { Held::Yes } else { Held::Weakly }
@@ -128,7 +132,7 @@ fn artifact(seen: &Observed, ceiling: Grade) -> Said {
 fn receipts(seen: &Observed) -> Said {
     match &seen.chain {
         ChainSeen::Whole { lines } => {
-            said(Grade::Checked, Held::Yes, format!("{lines} lines, all as written"))
+            said(Grade::Checked, Held::Yes, format!("{}, all as written", counted(*lines)))
         }
         ChainSeen::Broken { why } => said(Grade::Absent, Held::No, why.clone()),
         ChainSeen::Absent => said(Grade::Absent, Held::No, "there are none"),
@@ -171,7 +175,7 @@ fn output(seen: &Observed) -> Said {
     match seen.lines {
         0 => said(Grade::Absent, Held::No, "it said nothing"),
         lines @ 1..FEWEST_LINES => {
-            said(Grade::Transcript, Held::No, format!("{lines} lines, fewer than {FEWEST_LINES}"))
+            said(Grade::Transcript, Held::No, format!("{}, fewer than {FEWEST_LINES}", counted(lines as u64)))
         }
         lines @ FEWEST_LINES..=MOST_LINES => said(Grade::Transcript, Held::Yes, format!("{lines} lines")),
         lines => said(Grade::Transcript, Held::No, format!("{lines} lines, more than {MOST_LINES}")),

@@ -21,6 +21,7 @@ fn every_command_has_help_with_an_example() {
         ("help_agents_list", &["agents", "list", "--help"]),
         ("help_agents_install", &["agents", "install", "--help"]),
         ("help_agents_check", &["agents", "check", "--help"]),
+        ("help_smoke", &["smoke", "--help"]),
         ("help_rehearse", &["rehearse", "--help"]),
         ("help_doctor", &["doctor", "--help"]),
         ("help_config", &["config", "--help"]),
