@@ -18,6 +18,8 @@ mod resume;
 #[cfg(target_os = "linux")]
 mod run;
 mod scripts;
+#[cfg(target_os = "linux")]
+mod smoke;
 mod stage;
 mod sweep;
 #[cfg(target_os = "linux")]

@@ -226,7 +226,7 @@ impl Ended {
 }
 
 /// What a child said, and how it ended. One that does not end in time is ended, and so is the test.
-fn ended(child: Child) -> Output {
+pub(crate) fn ended(child: Child) -> Output {
     let pid = Pid::from_child(&child);
     // One message, which nobody waits to send.
     let (tell, told) = mpsc::sync_channel(1);

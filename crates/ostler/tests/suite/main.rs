@@ -29,4 +29,6 @@ mod run_again;
 #[cfg(target_os = "linux")]
 mod screen;
 #[cfg(target_os = "linux")]
+mod smoke;
+#[cfg(target_os = "linux")]
 mod terminal;
