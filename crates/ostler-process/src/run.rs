@@ -13,8 +13,10 @@ mod company;
 mod desk;
 mod environment;
 mod offline;
+mod plan;
 mod requests;
 mod round;
+mod unstarted;
 mod wording;
 mod workplace;
 mod writer;
@@ -24,24 +26,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::advice::advice;
-use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Source, Task};
-use ostler_agent::bridge::BridgeEvent;
-use ostler_agent::budget::{Budget, Ledger, Unmeasured};
+use ostler_agent::agent::{Refusal, Source};
+use ostler_agent::budget::{Ledger, Unmeasured};
 use ostler_agent::check::Checked;
 use ostler_agent::command_line;
 use ostler_agent::completion::{
-    Completion, Decision, Ending, Evidence, Handed, Marker, Policy, Progress, Until, Wall,
+    Completion, Decision, Ending, Evidence, Handed, Marker, Progress, Until, Wall,
 };
-use ostler_agent::endpoint::Endpoint;
 use ostler_agent::event::Usage;
 use ostler_agent::outcome::{Limit, RunOutcome};
 use ostler_agent::run_event::{ResumedBy, RunEvent, RunEventKind};
 use ostler_agent::waiting::Reach;
 use ostler_agent::watchdog::{Input, Watchdog};
-use tokio::sync::mpsc;
 
 use crate::contain::{Contained, Spawn, Stdin};
-use crate::journal::{Facts, Journal, JournalError, Kept, Past};
+use crate::journal::{Facts, Journal, JournalError, Past};
 pub use account::{limits_from, limits_json, sentence};
 use attempt::Attempt;
 use bridge::BridgeSide;
@@ -52,72 +51,15 @@ use company::Company;
 use desk::Desk;
 pub use environment::{PrivateError, inherited, rehearsed, write_private};
 use offline::Waited;
+pub use plan::{Checks, Incoming, Plan};
 use requests::Requests;
 pub use requests::{Request, Unsaid};
 use round::{Round, Rounded};
+pub use unstarted::{Unstarted, postponed, unstarted};
 use workplace::Workplace;
 
 /// Added at most to the time at which a quota is there again: many come back at that second.
 const MOST_JITTER: u64 = 20;
-
-/// What is to be done, with what, and how far it may go.
-pub struct Plan<'a> {
-    /// The agent.
-    pub agent: &'a dyn Agent,
-    /// Its program.
-    pub program: PathBuf,
-    /// What it is asked.
-    pub prompt: &'a str,
-    /// Where it works: absolute, with links resolved.
-    pub workspace: PathBuf,
-    /// What it may do without asking.
-    pub permissions: Permissions,
-    /// Further rules of what it may do, in its own syntax.
-    pub allow: &'a [String],
-    /// The model, if not its own choice.
-    pub model: Option<&'a str>,
-    /// What is added to its own system prompt.
-    pub system_prompt: Option<&'a str>,
-    /// Further arguments for it, handed on as they are.
-    pub extra: &'a [String],
-    /// The id that its session is to have, if not its own choice.
-    pub session_id: Option<String>,
-    /// The whole environment that it is started in, but for what its launch adds.
-    pub env: Vec<(OsString, OsString)>,
-    /// How it says that it is done.
-    pub marker: Marker,
-    /// How far the run may go.
-    pub policy: Policy,
-    /// What it may spend.
-    pub budget: Budget,
-    /// Where its provider is reached, to tell a machine that is offline from an agent that failed.
-    pub probe: Option<Endpoint>,
-    /// What the host tries itself when the agent says that it is done.
-    pub checks: Checks<'a>,
-    /// Our own binary, which guards the agent.
-    pub guard: PathBuf,
-    /// Where the agent hands over and declares completion, if it can.
-    pub bridge: Option<&'a dyn Bridge>,
-    /// What a person should know before it starts.
-    pub warnings: Vec<String>,
-}
-
-/// What comes in from outside while a run lasts.
-pub struct Incoming {
-    /// What is asked of it.
-    pub requests: mpsc::Receiver<Request>,
-    /// What happens at its bridge. It is read for as long as the run lasts.
-    pub bridge: Option<mpsc::Receiver<BridgeEvent>>,
-}
-
-/// What the host tries itself.
-#[derive(Default)]
-pub struct Checks<'a> {
-    /// Commands for the shell, run in the workspace.
-    pub commands: &'a [String],
-    /// The whole environment of them: the person's, not the agent's.
-    pub env: Vec<(OsString, OsString)>,
-}
 
 /// How a run begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -192,33 +134,6 @@ impl RunError {
 /// Who is told what happens, as it happens: the event, and its line in the journal.
 pub type Observer<'a> = dyn FnMut(&RunEvent, &str) + 'a;
 
-impl Plan<'_> {
-    /// How the agent would be started, or why it cannot be: for whoever wants to know before anything is written.
-    pub fn launch(&self, private: &std::path::Path) -> Result<Launch, Refusal> {
-        self.launch_of(&Attempt::first(self.prompt), private)
-    }
-
-    fn launch_of(&self, attempt: &Attempt, private: &std::path::Path) -> Result<Launch, Refusal> {
-        let appendix = self.appendix();
-        self.agent.launch(&Task {
-            prompt: &attempt.prompt,
-            workspace: &self.workspace,
-            session: match (attempt.resumed.as_deref(), self.session_id.as_deref()) {
-                (Some(session), _) => Session::Resumed(session),
-                (None, Some(id)) if attempt.number == 1 => Session::Minted(id),
-                (None, _) => Session::New,
-            },
-            permissions: self.permissions,
-            allow: self.allow,
-            model: self.model,
-            system_prompt: appendix.as_deref(),
-            extra: self.extra,
-            private,
-            bridge: self.bridge.map(Bridge::access),
-        })
-    }
-}
-
 /// Runs a task to its outcome. Dropping the future ends the agent, but leaves the run without an outcome.
 pub async fn run(
     plan: &Plan<'_>,
@@ -292,74 +207,6 @@ pub async fn run(
 /// Another for every run: the end of its id is chance.
 fn jitter(run: &str) -> Duration {
     Duration::from_secs(run.bytes().rev().take(4).map(u64::from).sum::<u64>() % MOST_JITTER + 1)
-}
-
-/// How a run ended for which no agent could be started.
-pub struct Unstarted {
-    /// How.
-    pub outcome: RunOutcome,
-    /// What to try.
-    pub hint: Option<String>,
-    /// What is kept of its bridge.
-    pub bridge: serde_json::Value,
-    /// Processes of what was tried that could not be ended.
-    pub survivors: u32,
-    /// How long ago it began.
-    pub age: Duration,
-}
-
-/// A run that ended before an agent could be started.
-pub fn unstarted(
-    facts: &Facts,
-    journal: Journal,
-    ended: Unstarted,
-    observe: &mut Observer<'_>,
-) -> Result<Report, JournalError> {
-    let Unstarted { outcome, hint, bridge, survivors, age } = ended;
-    let desk = Desk::new(journal, observe, age);
-    let mut report = Report {
-        hint,
-        outcome,
-        session: None,
-        turns: 0,
-        resumes: 0,
-        usage: None,
-        evidence: Vec::new(),
-        survivors: Some(survivors),
-        elapsed: desk.now(),
-        checks: Vec::new(),
-        bridge,
-        json: serde_json::Value::Null,
-    };
-    report.json = account::outcome_json(facts, &report, desk.folder());
-    desk.close(&report)?;
-    Ok(report)
-}
-
-/// The last line for a run that cannot be gone on with now. It is told and not kept: the run stays as it was, so that it
-/// can be gone on with later.
-pub fn postponed(kept: &Kept, outcome: RunOutcome, survivors: u32) -> Result<String, JournalError> {
-    let past = kept.past()?;
-    let report = Report {
-        hint: None,
-        outcome,
-        session: past.session,
-        turns: past.turns,
-        resumes: past.resumes,
-        usage: past.spent,
-        evidence: Vec::new(),
-        survivors: Some(survivors),
-        elapsed: Duration::from_millis(past.ms),
-        checks: Vec::new(),
-        bridge: serde_json::Value::Null,
-        json: serde_json::Value::Null,
-    };
-    let json = account::outcome_json(&kept.facts, &report, &kept.folder);
-    let event =
-        RunEvent { seq: past.seq + 1, ms: past.ms, kind: RunEventKind::Outcome(desk::without_time(json)) };
-    let failed =
-        |error: serde_json::Error| JournalError::Write { path: kept.folder.clone(), source: error.into() };
-    event.line().map_err(failed)
 }
 
 /// What lasts from the first process of a run to the last.

@@ -1,0 +1,101 @@
+//! What is to be done in a run: the task, its terms, and how each process of it is started.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Task};
+use ostler_agent::bridge::BridgeEvent;
+use ostler_agent::budget::Budget;
+use ostler_agent::completion::{Marker, Policy};
+use ostler_agent::endpoint::Endpoint;
+use tokio::sync::mpsc;
+
+use super::attempt::Attempt;
+use super::bridge::Bridge;
+use super::requests::Request;
+
+/// What is to be done, with what, and how far it may go.
+pub struct Plan<'a> {
+    /// The agent.
+    pub agent: &'a dyn Agent,
+    /// Its program.
+    pub program: PathBuf,
+    /// What it is asked.
+    pub prompt: &'a str,
+    /// Where it works: absolute, with links resolved.
+    pub workspace: PathBuf,
+    /// What it may do without asking.
+    pub permissions: Permissions,
+    /// Further rules of what it may do, in its own syntax.
+    pub allow: &'a [String],
+    /// The model, if not its own choice.
+    pub model: Option<&'a str>,
+    /// What is added to its own system prompt.
+    pub system_prompt: Option<&'a str>,
+    /// Further arguments for it, handed on as they are.
+    pub extra: &'a [String],
+    /// The id that its session is to have, if not its own choice.
+    pub session_id: Option<String>,
+    /// The whole environment that it is started in, but for what its launch adds.
+    pub env: Vec<(OsString, OsString)>,
+    /// How it says that it is done.
+    pub marker: Marker,
+    /// How far the run may go.
+    pub policy: Policy,
+    /// What it may spend.
+    pub budget: Budget,
+    /// Where its provider is reached, to tell a machine that is offline from an agent that failed.
+    pub probe: Option<Endpoint>,
+    /// What the host tries itself when the agent says that it is done.
+    pub checks: Checks<'a>,
+    /// Our own binary, which guards the agent.
+    pub guard: PathBuf,
+    /// Where the agent hands over and declares completion, if it can.
+    pub bridge: Option<&'a dyn Bridge>,
+    /// What a person should know before it starts.
+    pub warnings: Vec<String>,
+}
+
+/// What comes in from outside while a run lasts.
+pub struct Incoming {
+    /// What is asked of it.
+    pub requests: mpsc::Receiver<Request>,
+    /// What happens at its bridge. It is read for as long as the run lasts.
+    pub bridge: Option<mpsc::Receiver<BridgeEvent>>,
+}
+
+/// What the host tries itself.
+#[derive(Default)]
+pub struct Checks<'a> {
+    /// Commands for the shell, run in the workspace.
+    pub commands: &'a [String],
+    /// The whole environment of them: the person's, not the agent's.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+impl Plan<'_> {
+    /// How the agent would be started, or why it cannot be: for whoever wants to know before anything is written.
+    pub fn launch(&self, private: &Path) -> Result<Launch, Refusal> {
+        self.launch_of(&Attempt::first(self.prompt), private)
+    }
+
+    pub(super) fn launch_of(&self, attempt: &Attempt, private: &Path) -> Result<Launch, Refusal> {
+        let appendix = self.appendix();
+        self.agent.launch(&Task {
+            prompt: &attempt.prompt,
+            workspace: &self.workspace,
+            session: match (attempt.resumed.as_deref(), self.session_id.as_deref()) {
+                (Some(session), _) => Session::Resumed(session),
+                (None, Some(id)) if attempt.number == 1 => Session::Minted(id),
+                (None, _) => Session::New,
+            },
+            permissions: self.permissions,
+            allow: self.allow,
+            model: self.model,
+            system_prompt: appendix.as_deref(),
+            extra: self.extra,
+            private,
+            bridge: self.bridge.map(Bridge::access),
+        })
+    }
+}
