@@ -7,6 +7,8 @@ mod behaviours;
 mod bridge;
 mod by_hand;
 #[cfg(target_os = "linux")]
+mod checks;
+#[cfg(target_os = "linux")]
 mod hangs;
 #[cfg(target_os = "linux")]
 mod offline;
