@@ -1,6 +1,9 @@
-// An MCP server with one tool, as others write them: over standard input and output, or over HTTP.
+// An MCP server with one tool, as others write them: over standard input and output, over HTTP, or over HTTPS with
+// `server.pem` and `server.key` beside the file that gets its port.
 import { createServer } from "node:http";
-import { writeFileSync } from "node:fs";
+import { createServer as createSecureServer } from "node:https";
+import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 
 const [way, place] = process.argv.slice(2);
@@ -35,7 +38,7 @@ if (way === "stdio") {
     if (said) console.log(JSON.stringify(said));
   });
 } else {
-  const server = createServer((request, response) => {
+  const heard = (request, response) => {
     if (request.method !== "POST") return response.writeHead(405).end();
     let body = "";
     request.on("data", (piece) => (body += piece));
@@ -44,6 +47,11 @@ if (way === "stdio") {
       if (!said) return response.writeHead(202).end();
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(said));
     });
-  });
+  };
+  const beside = (name) => readFileSync(join(dirname(place), name));
+  const server =
+    way === "https"
+      ? createSecureServer({ cert: beside("server.pem"), key: beside("server.key") }, heard)
+      : createServer(heard);
   server.listen(0, "127.0.0.1", () => writeFileSync(place, `${server.address().port}\n`));
 }

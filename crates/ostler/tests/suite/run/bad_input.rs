@@ -80,14 +80,13 @@ fn what_a_bridge_cannot_give_is_refused() {
     ground.put("project/.ostler/artifacts/review.toml", "headigns = []\n");
     ground.check("run_bridge_kind_broken", &["run", "-a", "codex", "--require-artifact", "plan", "x"]);
     ground.put("project/.ostler/artifacts/review.toml", "headings = [\"## Findings\"]\n");
-    let table: [(&str, &[&str]); 9] = [
+    let table: [(&str, &[&str]); 8] = [
         ("run_bridge_no_kind", &["--require-artifact", "reviw"]),
         ("run_bridge_no_capability", &["--capabilities", "artifact"]),
         ("run_bridge_not_granted", &["--capabilities", "ask", "--require-artifact", "review"]),
         ("run_bridge_no_server", &["--capabilities", "upstream:docs"]),
         ("run_bridge_server_twice", &["--mcp", "a=x", "--mcp", "a=y"]),
         ("run_bridge_server_quote", &["--mcp", "a='x"]),
-        ("run_bridge_server_tls", &["--mcp", "a=https://example.com/mcp"]),
         ("run_bridge_server_no_place", &["--mcp", "a"]),
         ("run_bridge_and_none", &["--no-bridge", "--require-artifact", "review"]),
     ];
