@@ -248,6 +248,18 @@ fn where_nothing_ran_that_is_all_there_is_to_say() {
 }
 
 #[test]
+fn how_it_broke_off_is_told_first_and_not_at_any_length() {
+    let mut seen = well();
+    (seen.file, seen.claim) = (FileSeen::Absent, Claim::Nobody);
+    let detail = Some("é".repeat(1_000));
+    seen.ended = Ended::Outcome { outcome: "agent_failed".to_owned(), code: 10, detail, missing: Vec::new() };
+    let told = breaks(&seen, &judged(&seen), None);
+    let facts: Vec<_> = told.iter().map(|broken| broken.fact).collect();
+    assert_eq!(facts, [Fact::NoCrash, Fact::File, Fact::Completion]);
+    assert!(told[0].what.ends_with("é…") && told[0].what.chars().count() < 400, "{}", told[0].what);
+}
+
+#[test]
 fn every_fact_is_found_by_its_name() {
     for fact in Fact::ALL {
         assert_eq!(Fact::named(fact.name()), Some(fact));

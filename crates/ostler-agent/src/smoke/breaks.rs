@@ -15,7 +15,7 @@ pub struct Break {
     pub try_this: String,
 }
 
-/// Every fact that does not hold, with what to do. `run` is how the run is called, if there is one.
+/// Every fact that does not hold, with what to do; that it broke off comes first. `run` is how the run is called, if there is one.
 pub fn breaks(seen: &Observed, facts: &[Judged], run: Option<&str>) -> Vec<Break> {
     // Where nothing ran, all else follows from that and is not worth saying.
     let is_worth_saying = |judged: &&Judged| seen.ran() || judged.fact == Fact::NoCrash;
@@ -25,7 +25,10 @@ pub fn breaks(seen: &Observed, facts: &[Judged], run: Option<&str>) -> Vec<Break
         what: what(judged, seen),
         try_this: try_this(judged.fact, seen, run),
     });
-    told.collect()
+    let mut told: Vec<Break> = told.collect();
+    // How it ended explains most of what else is missing.
+    told.sort_by_key(|broken| broken.fact != Fact::NoCrash);
+    told
 }
 
 /// What was seen, and where it is known, because of what.

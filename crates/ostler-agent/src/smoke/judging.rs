@@ -14,6 +14,9 @@ pub const FEWEST_LINES: usize = 3;
 /// More are not read.
 pub const MOST_LINES: usize = 80;
 
+/// So much is told of what an agent said about its end.
+const MOST_CHARS: usize = 300;
+
 /// Judges every fact, in the order of [`Fact::ALL`]. `ceiling` is the best that this agent can show; `known` are kinds
 /// of records that are not decoded and were there when all was well.
 pub fn judge(seen: &Observed, ceiling: Grade, known: &BTreeSet<String>) -> Vec<Judged> {
@@ -198,12 +201,21 @@ fn no_crash(seen: &Observed) -> Said {
             said(Grade::Checked, Held::Yes, format!("the run ended `{outcome}`, exit code {code}"))
         }
         Ended::Outcome { outcome, code, detail, .. } => {
-            let detail = detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
+            let detail =
+                detail.as_deref().map(|detail| format!(": {}", beginning(detail))).unwrap_or_default();
             said(Grade::Absent, Held::No, format!("the run ended `{outcome}`, exit code {code}{detail}"))
         }
         Ended::Nothing { said: instead, .. } => {
             said(Grade::Absent, Held::No, format!("there was no run: {instead}"))
         }
+    }
+}
+
+/// Agents may put a whole stack of errors on a line. The journal has all of it.
+fn beginning(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

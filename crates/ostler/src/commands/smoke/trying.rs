@@ -9,7 +9,7 @@ use ostler_agent::agent::{Agent, Permissions, Session, Task};
 use ostler_agent::bridge::Tools;
 use ostler_agent::completion::Grade;
 use ostler_agent::run_event::RunEvent;
-use ostler_agent::smoke::{Green, Observed, breaks, drift, judge, verdict};
+use ostler_agent::smoke::{FileSeen, Green, Observed, breaks, drift, judge, verdict};
 
 use super::inner::{Came, Inner};
 use super::looking::look;
@@ -58,10 +58,11 @@ impl Trial<'_> {
         progress.looks();
         look(&mut seen, outcome.as_ref(), agent, &yard, self.here.variable("PATH")).await;
         let run = outcome.as_ref().and_then(|outcome| outcome["run"].as_str()).map(str::to_owned);
+        let has_something = seen.file != FileSeen::Absent || !seen.strays.is_empty();
         let mut smoked = self.judged(sighting, seen, run, matrix, began);
         if smoked.breaks.is_empty() {
             self.keep(&smoked, version, matrix);
-        } else {
+        } else if has_something {
             smoked.kept = Some(yard.keep().display().to_string());
         }
         Ok(smoked)

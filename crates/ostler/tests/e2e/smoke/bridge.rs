@@ -56,6 +56,27 @@ fn opencode_cannot_reach_the_bridge() {
     cannot_reach_the_bridge(Player::OpenCode, &changing_opencodes_settings(ELSEWHERE));
 }
 
+/// Codex does not even begin without it, and says why: that is the first thing that is told.
+#[test]
+fn codex_cannot_reach_the_bridge() {
+    let elsewhere = format!(
+        r#"for word in "$@"; do
+  shift
+  set -- "$@" "$(printf %s "$word" | sed '{ELSEWHERE}')"
+done
+exec "$REAL" "$@""#
+    );
+    let Some(ground) = Ground::wrapped(Player::Codex, &elsewhere) else { return };
+    let told = ground.smoke();
+    assert_eq!((told.code, told.only()["verdict"].as_str()), (Some(20), Some("FAIL")), "{:#}", told.json);
+    told.ended("agent_failed", 10);
+    assert_eq!(told.only()["breaks"][0]["fact"], "no_crash");
+    told.says("no_crash", "required MCP servers failed to initialize: ostler");
+    for fact in NEEDS_BRIDGE {
+        told.says(fact, "the agent never came to the bridge");
+    }
+}
+
 fn has_a_wrong_token(player: Player, wrapper: &str) {
     let Some(ground) = Ground::wrapped(player, wrapper) else { return };
     let told = ground.smoke();
