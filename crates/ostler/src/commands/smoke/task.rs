@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -59,7 +60,8 @@ pub(super) struct Yard {
 
 impl Yard {
     pub(super) fn new() -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("ostler-smoke-").tempdir()?;
+        let private = fs::Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("ostler-smoke-").permissions(private).tempdir()?;
         // Agents resolve links in paths; then so do we.
         let root = folder.path().canonicalize()?;
         for (path, text) in AROUND {
