@@ -30,6 +30,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use contained::{Contained, Guard};
+pub use leaf::anticipate;
 pub use error::StartError;
 
 /// Forces a tier, for tests: the value is a [`Tier`]'s name.

@@ -40,6 +40,7 @@ const NOT_FOR_PEOPLE: u8 = 2;
 
 /// Lives as long as the run.
 pub(super) fn guard() -> ExitCode {
+    close_inherited();
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.raw_os_error() == Some(Errno::NOTSOCK.raw_os_error()) => {
@@ -47,6 +48,17 @@ pub(super) fn guard() -> ExitCode {
             ExitCode::from(NOT_FOR_PEOPLE)
         }
         Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Closes what whoever started Ostler left open: a lock, a secret, one end of a pipe is no concern of an agent. Our own
+/// files are closed for other programs by themselves.
+fn close_inherited() {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in numbers.into_iter().filter(|number| *number > 2) {
+        // One of them was that of the list, which is closed already.
+        let _ = nix::unistd::close(number);
     }
 }
 

@@ -22,10 +22,12 @@ use std::process::ExitCode;
 
 use ostler_agent::outcome::{CancelledBy, RunOutcome};
 use ostler_agent::run_event::RunEvent;
+use ostler_process::contain;
 use ostler_process::control::{About, Door};
 use ostler_process::notify::notify;
 use ostler_process::run::{self, Bridge, Incoming, Report, Request, RunError};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use args::Voice;
 pub(crate) use args::{Args, Level};
@@ -61,6 +63,9 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let terms = Terms::of(&args, earlier, &settings.config, &here.cwd)?;
     let wanted = Wanted::of(&choice, &terms, &settings, here)?;
     usable(&choice.workspace, terms.permissions)?;
+    // From here on an agent will most likely be started.
+    let mut ahead = JoinSet::new();
+    ahead.spawn_blocking(contain::anticipate);
     let found = match locate(&choice, &settings, &mut signals, here).await {
         Ok(found) => found,
         Err(unlocated) => {
