@@ -21,9 +21,9 @@ use rmcp::model::{
     JsonObject, PaginatedRequestParams, Tool as Listing,
 };
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService, ServiceError};
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -112,6 +112,15 @@ pub enum UpstreamError {
         /// Its name.
         server: String,
     },
+    /// Nobody there, or nobody who is trusted.
+    #[error("MCP server `{server}` could not be reached")]
+    Unreached {
+        /// Its name.
+        server: String,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
     /// No greeting.
     #[error("MCP server `{server}` could not be greeted")]
     Greeting {
@@ -148,6 +157,12 @@ impl UpstreamError {
             Self::Client { .. } => return None,
             Self::TooManyTools { server } => {
                 format!("let it offer less, if it can; or leave out `upstream:{server}`")
+            }
+            Self::Unreached { server, .. } => {
+                format!(
+                    "look whether it runs, and whether this machine trusts its certificate; or leave out \
+                     `upstream:{server}`"
+                )
             }
             Self::Silent { server } | Self::Greeting { server, .. } | Self::Listing { server, .. } => {
                 format!(
@@ -307,9 +322,27 @@ async fn greet(server: &str, link: Link) -> Result<Greeted, UpstreamError> {
             us.serve(transport.with_max_line_length(MOST_LINE_BYTES)).await
         }
     };
-    let greeted = greeted
-        .map_err(|source| UpstreamError::Greeting { server: server.to_owned(), source: Box::new(source) })?;
-    Ok((greeted, passed_over))
+    Ok((greeted.map_err(|error| ungreeted(server.to_owned(), error))?, passed_over))
+}
+
+/// Why nobody was greeted. What `rmcp` says of a request that failed leaves out why it did.
+fn ungreeted(server: String, error: ClientInitializeError) -> UpstreamError {
+    let greeting = |server, source| UpstreamError::Greeting { server, source: Box::new(source) };
+    let ClientInitializeError::TransportError { error, context } = error else {
+        return greeting(server, error);
+    };
+    let (transport_name, transport_type_id) = (error.transport_name, error.transport_type_id);
+    match error.error.downcast::<StreamableHttpError<reqwest::Error>>().map(|error| *error) {
+        Ok(StreamableHttpError::Client(source)) => UpstreamError::Unreached { server, source },
+        other => {
+            let error = match other {
+                Ok(error) => error.into(),
+                Err(error) => error,
+            };
+            let error = DynamicTransportError::from_parts(transport_name, transport_type_id, error);
+            greeting(server, ClientInitializeError::TransportError { error, context })
+        }
+    }
 }
 
 fn header_map(
