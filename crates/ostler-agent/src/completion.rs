@@ -211,6 +211,8 @@ pub enum Cause {
     Unfinished,
     /// It got no answer from its provider. Not its fault, so no sign that it does not get on.
     Environment,
+    /// Somebody has something to say to it.
+    Said,
 }
 
 /// Decides about one run, from one end of a process to the next.
@@ -417,21 +419,21 @@ impl Completion {
         }
         match (ending.forbidden, cause) {
             // What may not be resumed is still what it was.
-            (Some(_), Cause::Environment) => return Decision::Outcome(over),
+            (Some(_), Cause::Environment | Cause::Said) => return Decision::Outcome(over),
             (Some(limit), Cause::Unfinished) => return timed_out(limit),
             (None, _) => {}
         }
         match cause {
             Cause::Unfinished if self.fruitless >= FRUITLESS_RESUMES => return Decision::Outcome(over),
             Cause::Unfinished => self.fruitless += 1,
-            Cause::Environment => {}
+            Cause::Environment | Cause::Said => {}
         }
         self.resumes += 1;
         let prompt = match (cause, ending.bridge) {
             (Cause::Unfinished, Some(Handed { standing, tools })) => {
                 bridge::going_on(tools, standing, ending.missing)
             }
-            (Cause::Unfinished | Cause::Environment, _) => prompt(cause, &missing),
+            (Cause::Unfinished | Cause::Environment | Cause::Said, _) => prompt(cause, &missing),
         };
         Decision::Resume { prompt, missing, cause }
     }
@@ -493,7 +495,7 @@ pub const CUT_OFF: &str = "You were cut off before you finished. Go on where you
 /// What a session is resumed with. Short: the session knows its task.
 fn prompt(cause: Cause, missing: &[String]) -> String {
     match cause {
-        Cause::Environment => CUT_OFF.to_owned(),
+        Cause::Environment | Cause::Said => CUT_OFF.to_owned(),
         Cause::Unfinished => {
             let list: String = missing.iter().map(|item| format!("\n- {item}")).collect();
             format!("You stopped before finishing. Still missing:{list}\nGo on, and finish the task.")

@@ -82,6 +82,11 @@ pub enum RunEventKind {
         /// Why the run is stopped.
         reason: String,
     },
+    /// Somebody said something that the agent is told when its turn has ended.
+    Queued {
+        /// What.
+        text: String,
+    },
     /// The agent's session is gone on with.
     Resumed {
         /// Which attempt begins, from 2.

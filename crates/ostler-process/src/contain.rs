@@ -30,8 +30,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use contained::{Contained, Guard};
-pub use leaf::anticipate;
 pub use error::StartError;
+pub use leaf::anticipate;
 
 /// Forces a tier, for tests: the value is a [`Tier`]'s name.
 pub const FORCE_TIER: &str = "OSTLER_FORCE_TIER";

@@ -62,6 +62,9 @@ pub struct Answer {
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// For [`Op::Say`]: whether it waits until the agent's turn has ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queued: bool,
     /// For [`Op::Status`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<About>,
@@ -69,7 +72,7 @@ pub struct Answer {
 
 impl Answer {
     fn done() -> Self {
-        Self { v: VERSION, ok: true, error: None, run: None }
+        Self { v: VERSION, ok: true, error: None, queued: false, run: None }
     }
 
     fn refused(error: impl ToString) -> Self {

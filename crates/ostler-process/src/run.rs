@@ -16,6 +16,7 @@ mod offline;
 mod plan;
 mod requests;
 mod round;
+mod saying;
 mod unstarted;
 mod wording;
 mod workplace;
@@ -31,7 +32,7 @@ use ostler_agent::budget::{Ledger, Unmeasured};
 use ostler_agent::check::Checked;
 use ostler_agent::command_line;
 use ostler_agent::completion::{
-    Completion, Decision, Ending, Evidence, Handed, Marker, Progress, Until, Wall,
+    Cause, Completion, Decision, Ending, Evidence, Handed, Marker, Progress, Until, Wall,
 };
 use ostler_agent::event::Usage;
 use ostler_agent::outcome::{Limit, RunOutcome};
@@ -53,7 +54,7 @@ pub use environment::{PrivateError, inherited, rehearsed, write_private};
 use offline::Waited;
 pub use plan::{Checks, Incoming, Plan};
 use requests::Requests;
-pub use requests::{Request, Unsaid};
+pub use requests::{Request, Said, Unsaid};
 use round::{Round, Rounded};
 pub use unstarted::{Unstarted, postponed, unstarted};
 use workplace::Workplace;
@@ -166,6 +167,7 @@ pub async fn run(
         requests: Requests::new(requests),
         bridge: BridgeSide::new(plan, bridge),
         checks: Vec::new(),
+        queued: Vec::new(),
         session: past.as_ref().and_then(|past| past.session.clone()),
         has_worked: false,
         resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
@@ -219,6 +221,8 @@ struct Run<'a> {
     completion: Completion,
     requests: Requests,
     bridge: Option<BridgeSide<'a>>,
+    /// What is to be said when the agent's turn has ended.
+    queued: Vec<String>,
     /// What the host tried itself after the last claim.
     checks: Vec<Checked>,
     session: Option<String>,
@@ -251,6 +255,7 @@ impl<'a> Run<'a> {
             };
             let reach = self.reach(&rounded).await;
             let (mut decision, evidence) = self.decide(&rounded, progress, reach, None);
+            decision = self.hear_out(decision)?;
             if matches!(decision, Decision::Complete { .. }) && !self.plan.checks.commands.is_empty() {
                 self.checks = match self.check(attempt.number, id).await? {
                     Tried::All(checks) => checks,
@@ -263,6 +268,9 @@ impl<'a> Run<'a> {
             let (prompt, reason) = match decision {
                 Decision::Complete { evidence } => return Ok((RunOutcome::Completed, evidence)),
                 Decision::Outcome(outcome) => return Ok((outcome, evidence)),
+                Decision::Resume { prompt, cause: Cause::Said, .. } => {
+                    (prompt, "somebody has something to say".to_owned())
+                }
                 Decision::Resume { prompt, missing, .. } if missing.is_empty() => {
                     (prompt, "it was cut off".to_owned())
                 }

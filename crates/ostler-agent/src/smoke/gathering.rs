@@ -88,6 +88,7 @@ impl Gathered {
             | RunEventKind::Resumed { .. }
             | RunEventKind::Exited { .. }
             | RunEventKind::Check(_)
+            | RunEventKind::Queued { .. }
             | RunEventKind::Changes(_) => {}
         }
     }

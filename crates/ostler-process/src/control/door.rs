@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::address::Address;
 use super::{Answer, Asked, LONGEST_LINE, Op, VERSION, WHERE};
-use crate::run::Request;
+use crate::run::{Request, Said};
 
 /// Who may ask at the same time. Further ones wait until one has gone.
 const MOST_CALLERS: usize = 8;
@@ -152,26 +152,31 @@ async fn answer(line: &[u8], about: &About, ask: &mpsc::Sender<Request>) -> Answ
         },
         Op::Say { text } => {
             let (told, heard) = oneshot::channel();
-            handed(ask, Request::Say { text, told }, heard).await
+            handed(ask, Request::Say { text, told }, heard, |said| Answer {
+                queued: said == Said::NextTurn,
+                ..Answer::done()
+            })
+            .await
         }
         Op::Answer { text, question } => {
             let (told, heard) = oneshot::channel();
-            handed(ask, Request::Answer { question, text, told }, heard).await
+            handed(ask, Request::Answer { question, text, told }, heard, |()| Answer::done()).await
         }
     }
 }
 
 /// Hands a request on, and waits for what comes of it.
-async fn handed<E: ToString>(
+async fn handed<T, E: ToString>(
     ask: &mpsc::Sender<Request>,
     request: Request,
-    heard: oneshot::Receiver<Result<(), E>>,
+    heard: oneshot::Receiver<Result<T, E>>,
+    done: impl FnOnce(T) -> Answer,
 ) -> Answer {
     if ask.send(request).await.is_err() {
         return Answer::refused("the run is over");
     }
     match heard.await {
-        Ok(Ok(())) => Answer::done(),
+        Ok(Ok(what)) => done(what),
         Ok(Err(error)) => Answer::refused(error),
         Err(_) => Answer::refused("the run is over"),
     }

@@ -15,7 +15,7 @@ pub enum Request {
         /// What.
         text: String,
         /// Whether it could be told.
-        told: oneshot::Sender<Result<(), Unsaid>>,
+        told: oneshot::Sender<Result<Said, Unsaid>>,
     },
     /// To answer a question that the agent asked at the bridge.
     Answer {
@@ -28,12 +28,24 @@ pub enum Request {
     },
 }
 
+/// When an agent is told something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// Now: it listens while it works.
+    Now,
+    /// When its turn has ended, in a further one.
+    NextTurn,
+}
+
 /// Why an agent cannot be told something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unsaid {
-    /// It takes one prompt a process.
-    #[error("the agent does not listen while it works")]
+    /// It is a program without sessions: it takes one prompt, and no other.
+    #[error("the agent does not listen while it works, and has no session to go on with")]
     Deaf,
+    /// So much waits to be told already.
+    #[error("much waits already until the agent's turn has ended")]
+    Full,
     /// It is ending, or has not read what it was told before.
     #[error("the agent does not listen any more")]
     Ending,

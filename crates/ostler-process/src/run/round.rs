@@ -31,7 +31,7 @@ use super::bridge;
 use super::offline::Prober;
 use super::wording::{reason_word, worded};
 use super::writer::Writer;
-use super::{Request, Run, Unsaid, clock};
+use super::{Request, Run, Said, Unsaid, clock};
 use crate::contain::{self, Contained, Guard, StopSignal, TreeSample};
 use crate::journal::{JournalError, Stream};
 use transcript::Transcript;
@@ -263,19 +263,17 @@ impl<'r, 'a> Round<'r, 'a> {
         self.run.desk.tell(RunEventKind::Warn { text: text.to_owned() })
     }
 
-    /// A further prompt, for an agent that takes one while it works.
-    async fn prompt(&mut self, text: String) -> Result<Result<(), Unsaid>, JournalError> {
-        let Some(line) = self.run.plan.agent.speak(&Order::Prompt(text)) else {
-            return Ok(Err(Unsaid::Deaf));
-        };
+    /// A further prompt: now, for an agent that takes one while it works, else when its turn has ended.
+    async fn prompt(&mut self, text: String) -> Result<Result<Said, Unsaid>, JournalError> {
         let is_ending = self.run.dog.state() == State::Ending
             || self.ladder.reason().is_some()
             || self.life != Life::Running;
-        if is_ending || self.writer.say(&line).is_err() {
-            return Ok(Err(Unsaid::Ending));
+        let line = self.run.plan.agent.speak(&Order::Prompt(text.clone())).filter(|_| !is_ending);
+        if line.is_none_or(|line| self.writer.say(&line).is_err()) {
+            return if self.is_our_doing() { Ok(Err(Unsaid::Ending)) } else { self.run.queue(text) };
         }
         self.watch(Input::Prompted).await?;
-        Ok(Ok(()))
+        Ok(Ok(Said::Now))
     }
 
     /// Says something to an agent that listens. What it does not take is told, never waited for.

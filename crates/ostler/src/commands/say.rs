@@ -15,7 +15,8 @@ use crate::surroundings::Surroundings;
 #[command(after_help = "Examples:
   ostler say last \"leave the tests as they are\"
 
-Agents that take one prompt a process (Codex, OpenCode) cannot be told anything while they work.")]
+Claude Code is told at once. Agents that take one prompt a process (Codex, OpenCode) are told
+when their turn has ended, in a further turn of the same session.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning of it, or `last`.
     #[arg(value_name = "RUN")]
@@ -32,7 +33,8 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         return Err(RunUsage::Empty.into());
     }
     let kept = find(&here.home.runs(), &args.run)?;
-    call(&kept, Op::Say { text: args.text }).await?;
-    display::text(&format!("the agent of run {} was told\n", kept.facts.run))?;
+    let answer = call(&kept, Op::Say { text: args.text }).await?;
+    let when = if answer.queued { "will be told when its turn has ended" } else { "was told" };
+    display::text(&format!("the agent of run {} {when}\n", kept.facts.run))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -19,6 +19,8 @@ mod player;
 mod resume;
 #[cfg(target_os = "linux")]
 mod run;
+#[cfg(target_os = "linux")]
+mod saying;
 mod scripts;
 #[cfg(target_os = "linux")]
 mod smoke;

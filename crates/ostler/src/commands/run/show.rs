@@ -113,6 +113,9 @@ impl Show {
                 let told = climbed(rung)?;
                 Some(format!("{NOTE}stopping{NOTE:#} ({}): {told}\n", one_line(reason)))
             }
+            RunEventKind::Queued { text } => {
+                Some(format!("{NOTE}to be told when this turn ends:{NOTE:#} {}\n", plain(text.trim())))
+            }
             RunEventKind::Resumed { attempt, reason, .. } => {
                 Some(format!("{NOTE}resuming{NOTE:#}, attempt {attempt}: {}\n", plain(reason)))
             }

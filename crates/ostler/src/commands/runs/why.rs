@@ -122,6 +122,7 @@ pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
         | RunEventKind::Stopping { .. }
         | RunEventKind::Resumed { .. }
         | RunEventKind::Check(_)
+        | RunEventKind::Queued { .. }
         | RunEventKind::Changes(_)
         | RunEventKind::Outcome(_) => vec![Input::Tick],
     }
