@@ -1,7 +1,8 @@
 //! A run for programs: the lines of its journal, all of them, on standard output.
 //!
-//! Nothing waits in memory. A line is in the journal before anybody is told of it, so this reads it from there: a
-//! program that is slow, or sleeps for the whole run, gets every line in the end, and the agent is never held up by it.
+//! Nothing waits in memory. Lines go through a file that has no name: a program that is slow, or sleeps for the whole run,
+//! gets every line in the end, and the agent is never held up by it. Not through the journal itself, which the agent can
+//! write to: what it puts there must not be taken for an outcome.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -30,6 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Prints the journal as it grows, on a thread of its own.
 pub(super) struct JsonVoice {
     shared: Arc<Shared>,
+    spool: File,
+    /// A line could not be passed on: no later one may follow.
+    is_torn: bool,
     /// Where what is printed ends.
     printed: watch::Receiver<u64>,
     done: oneshot::Receiver<io::Result<()>>,
@@ -68,9 +72,10 @@ impl Shared {
 impl JsonVoice {
     /// Begins with what will be written after now.
     pub(super) fn start(folder: &Path) -> Result<Self, Failure> {
-        let path = folder.join("events.ndjson");
-        let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
-        let (begin, file) = opened.map_err(|source| JournalError::Read { path, source })?;
+        let made = tempfile::tempfile_in(folder).and_then(|file| Ok((file.try_clone()?, file)));
+        let (spool, file) =
+            made.map_err(|source| JournalError::Create { path: folder.to_owned(), source })?;
+        let begin = 0;
         let out = display::unbuffered().map_err(Failure::Output)?;
         let known = Mutex::new(Known { whole: begin, is_over: false });
         let shared = Arc::new(Shared { known, changed: Condvar::new() });
@@ -81,12 +86,21 @@ impl JsonVoice {
         std::thread::spawn(move || {
             let _ = end.send(print(&file, out, begin, &theirs, &progress));
         });
-        Ok(Self { shared, printed, done })
+        Ok(Self { shared, spool, is_torn: false, printed, done })
     }
 
-    /// A line was written down. Never blocks.
-    pub(super) fn tell(&self, line: &str) {
-        self.shared.tell(|known| known.whole += line.len() as u64 + 1);
+    /// A line was written down. What cannot be passed on is in the journal, and the reader is told so at the end.
+    pub(super) fn tell(&mut self, line: &str) {
+        if self.is_torn {
+            return;
+        }
+        match self.spool.write_all(format!("{line}\n").as_bytes()) {
+            Ok(()) => self.shared.tell(|known| known.whole += line.len() as u64 + 1),
+            Err(error) => {
+                self.is_torn = true;
+                display::tell(&format!("warning: lines are missing from standard output: {error}"));
+            }
+        }
     }
 
     /// Waits until all is printed, for as long as somebody reads and nobody asks to stop waiting.
