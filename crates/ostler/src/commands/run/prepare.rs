@@ -78,6 +78,8 @@ pub(crate) enum RunUsage {
     Variable { name: String },
     #[error("run {run} is completed: nothing is left to do")]
     Done { run: String },
+    #[error("run {run} has a bridge, at which its agent declares completion")]
+    Bridged { run: String },
     #[error("run {run} has used up what it may use")]
     Spent { run: String },
     #[error("could not tell which program this is")]
@@ -108,6 +110,7 @@ impl RunUsage {
             Self::Done { run } => {
                 format!("to go on in its session, say with what: `ostler run --resume {run} \"and now …\"`")
             }
+            Self::Bridged { .. } => "leave out --no-bridge: what counts was recorded there".to_owned(),
             Self::Spent { .. } => "allow it more: --max-cost, --max-tokens, --max-turns".to_owned(),
             Self::Guard(_) => return None,
         })

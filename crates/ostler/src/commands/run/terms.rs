@@ -77,6 +77,9 @@ impl Terms {
         cwd: &Path,
     ) -> Result<Self, RunUsage> {
         let (probe, set) = (set.network.probe.clone(), &set.run);
+        if let Some(facts) = earlier.filter(|facts| args.no_bridge && facts.given.bridge) {
+            return Err(RunUsage::Bridged { run: facts.run.clone() });
+        }
         let bridge = BridgeTerms::of(args, earlier.map(|facts| &facts.given), set, cwd);
         let given = earlier.map(|facts| facts.given.clone());
         // Once a run has begun, what is configured later does not change it.
@@ -246,5 +249,15 @@ mod tests {
         let widened = args(&["--resume", "r", "--permissions", "all", "--agent-arg", "--new"]);
         let terms = Terms::of(&widened, Some(&facts), &Config::default(), Path::new("/w")).unwrap();
         assert_eq!((terms.permissions, terms.agent_args.as_slice()), (Level::All, &["--new".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_run_that_has_a_bridge_cannot_be_gone_on_with_without() {
+        let mut facts = facts();
+        let resumed = args(&["--resume", "r", "--no-bridge"]);
+        let of = |facts: &Facts| Terms::of(&resumed, Some(facts), &Config::default(), Path::new("/w"));
+        assert!(of(&facts).is_ok_and(|terms| terms.bridge.is_none()));
+        facts.given.bridge = true;
+        assert!(matches!(of(&facts), Err(RunUsage::Bridged { .. })));
     }
 }
