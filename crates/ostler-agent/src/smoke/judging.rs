@@ -95,7 +95,7 @@ fn completion(seen: &Observed, ceiling: Grade) -> Said {
     match &seen.claim {
         Claim::Receipt(id) => said(Grade::Wire, at_least(Grade::Wire, ceiling), format!("receipt {id}")),
         Claim::Word => {
-            let words = "it ended its turn as done, and did not call `declare_complete`";
+            let words = "it ended its turn as done, and no call of `declare_complete` was accepted";
             said(Grade::Reported, at_least(Grade::Reported, ceiling), words)
         }
         Claim::Nobody => said(Grade::Absent, Held::No, "nobody said that it is done"),

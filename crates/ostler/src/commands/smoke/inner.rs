@@ -2,19 +2,18 @@
 //!
 //! Not a call of the same functions: this way nothing can be special about it. Arguments are parsed, settings read,
 //! refusals made and exit codes given as always, and if a run of ours breaks, that is a row of the table and not the end
-//! of all. It leads a process group of its own, so that a Ctrl-C in the terminal reaches it once, through us. Should we
-//! be killed, it ends at its own ceiling, and nothing of its agent is left, as after every run.
+//! of all. It is contained as an agent is: a Ctrl-C in the terminal reaches it once, through us, and should we be killed,
+//! nothing of it is left.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use ostler_agent::run_event::RunEvent;
 use ostler_agent::smoke::Gathered;
-use rustix::process::{Pid, Signal, kill_process};
+use ostler_process::contain::{Contained, Spawn, StartError, Stdin, StopSignal};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::process::{Child, ChildStderr, Command};
+use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
 use super::task::ARTIFACT;
@@ -51,9 +50,18 @@ impl Inner {
         signals: &mut Signals,
         observe: &mut dyn FnMut(&RunEvent),
     ) -> Result<Came, Failure> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(Failure::Runtime)?;
+        let spawn = Spawn {
+            program: self.program.clone(),
+            args: self.args,
+            env: std::env::vars_os().collect(),
+            cwd: std::env::current_dir().map_err(Failure::Runtime)?,
+            stdin: Stdin::Null,
+            run: "smoke",
+            tier: None,
+            guard: self.program,
+        };
+        let unstarted = |error: StartError| Failure::Runtime(std::io::Error::other(error));
+        let mut child = Contained::start(spawn).await.map_err(unstarted)?;
         let mut lines = child.stdout.take().map(|stdout| BufReader::new(stdout).split(b'\n'));
         let (mut stderr, mut chunk) = (child.stderr.take(), vec![0; TAIL]);
         let mut came = Came { gathered: Gathered::of(ARTIFACT), muttered: String::new() };
@@ -65,11 +73,11 @@ impl Inner {
             tokio::select! {
                 biased;
                 by = signals.next() => {
-                    ask(&child, Signal::INT);
+                    ask(&child, StopSignal::Interrupt);
                     interrupted.get_or_insert(by);
                 }
                 () = until(due) => {
-                    overdue(&mut child, rung);
+                    overdue(&mut child, rung).await;
                     rung += 1;
                 }
                 line = next(&mut lines) => match line {
@@ -90,7 +98,9 @@ impl Inner {
         };
         // Whoever else still has it open, is not waited for.
         let _ = tokio::time::timeout(LAST_WORDS, rest).await;
-        child.wait().await.map_err(Failure::Runtime)?;
+        child.leader_exit().await;
+        // The run has told what survived it.
+        let _ = child.kill_all().await;
         came.muttered = String::from_utf8_lossy(&tail).into_owned();
         interrupted.map_or(Ok(came), |by| Err(by.into()))
     }
@@ -105,7 +115,7 @@ async fn next<R: tokio::io::AsyncBufRead + Unpin>(
     }
 }
 
-async fn read(stderr: &mut Option<ChildStderr>, chunk: &mut [u8]) -> usize {
+async fn read(stderr: &mut Option<Receiver>, chunk: &mut [u8]) -> usize {
     match stderr {
         Some(stderr) => stderr.read(chunk).await.unwrap_or_default(),
         None => std::future::pending().await,
@@ -113,7 +123,7 @@ async fn read(stderr: &mut Option<ChildStderr>, chunk: &mut [u8]) -> usize {
 }
 
 /// The end of it; nothing more is its end.
-fn keep(stderr: &mut Option<ChildStderr>, tail: &mut Vec<u8>, read: &[u8]) {
+fn keep(stderr: &mut Option<Receiver>, tail: &mut Vec<u8>, read: &[u8]) {
     if read.is_empty() {
         *stderr = None;
     }
@@ -129,18 +139,16 @@ async fn until(due: Option<Instant>) {
 }
 
 /// The first asks its agent to stop, the second kills that, the third ends the run itself, and its guardian the rest.
-fn overdue(child: &mut Child, rung: usize) {
+async fn overdue(child: &mut Contained, rung: usize) {
     match rung {
-        0 | 1 => ask(child, Signal::TERM),
-        _ => drop(child.start_kill()),
+        0 | 1 => ask(child, StopSignal::Terminate),
+        _ => {
+            let _ = child.kill_all().await;
+        }
     }
 }
 
-/// Sends it a signal, if it was not waited for yet: until then its number is nobody else's.
-fn ask(child: &Child, signal: Signal) {
-    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    if let Some(pid) = pid {
-        // One that has just ended needs no signal.
-        let _ = kill_process(pid, signal);
-    }
+/// Sends it a signal. One that has just ended needs none.
+fn ask(child: &Contained, signal: StopSignal) {
+    let _ = child.signal(signal);
 }

@@ -103,7 +103,7 @@ fn never_declares(player: Player) {
     let told = ground.plays(&[WRITES, SUBMITS, ENDS]);
     told.breaks("DEGRADED", &["completion"]);
     assert_eq!(told.only()["weakest"], "reported");
-    told.says("completion", "it ended its turn as done, and did not call `declare_complete`");
+    told.says("completion", "it ended its turn as done, and no call of `declare_complete` was accepted");
     told.ended("incomplete", 11);
     assert!(told.only()["resumes"].as_u64() > Some(0), "{}", told.json);
     assert!(
@@ -138,7 +138,7 @@ fn completion_in_prose_is_none() {
     "#;
     let told = ground.plays(&[WRITES, claims]);
     told.breaks("FAIL", &["completion", "artifact"]);
-    told.says("completion", "did not call `declare_complete`");
+    told.says("completion", "no call of `declare_complete` was accepted");
     told.says("artifact", "nothing was handed over");
     told.ended("incomplete", 11);
 }

@@ -55,3 +55,14 @@ fn ctrl_c_stops_the_agent_and_leaves_nothing() {
     assert!(runs.contains("cancelled"), "the run inside was stopped in order: {runs}");
     assert_eq!(std::fs::read_dir(ground.at("tmp")).unwrap().count(), 0);
 }
+
+/// Whoever is killed cannot clean up; what guards the run inside does.
+#[test]
+fn a_smoke_test_that_is_killed_leaves_no_process() {
+    let Some(ground) = Ground::of(&[Player::ClaudeStream]) else { return };
+    let mut child = ground.start(&["--script", "stall"]);
+    waits_for(&mut child, "came to the bridge");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    ground.is_deserted();
+}
