@@ -333,7 +333,10 @@ fn ungreeted(server: String, error: ClientInitializeError) -> UpstreamError {
     };
     let (transport_name, transport_type_id) = (error.transport_name, error.transport_type_id);
     match error.error.downcast::<StreamableHttpError<reqwest::Error>>().map(|error| *error) {
-        Ok(StreamableHttpError::Client(source)) => UpstreamError::Unreached { server, source },
+        Ok(StreamableHttpError::Client(source)) => {
+            // There may be a key in it.
+            UpstreamError::Unreached { server, source: source.without_url() }
+        }
         other => {
             let error = match other {
                 Ok(error) => error.into(),
