@@ -110,7 +110,7 @@ async fn supervised(
     here: &Surroundings,
 ) -> Result<Report, Failure> {
     let door = door(&prepared, here);
-    let (ask, requests) = mpsc::channel(REQUESTS);
+    let (ask, mut requests) = mpsc::channel(REQUESTS);
     let Prepared { mut plan, facts, beginning, journal, rehearsed, wanted, kept } = prepared;
     let mut telling = Telling::begin(voice, &facts, plan.policy.limits, journal.folder())?;
     let (mut answering, questions) = answering::begin(voice);
@@ -119,7 +119,11 @@ async fn supervised(
         telling.tell(event, line);
     };
     let crossing = Crossing { facts: &facts, beginning: &beginning, folder: journal.folder(), kept };
-    let ended = match crossing.open(wanted.as_ref(), &plan, signals).await {
+    let opened = tokio::select! {
+        opened = crossing.open(wanted.as_ref(), &plan, signals, &mut requests) => opened,
+        never = attend(door.as_ref(), ask.clone()) => match never {},
+    };
+    let ended = match opened {
         Ok((bridged, events)) => {
             plan.bridge = bridged.as_ref().map(|bridged| bridged as &dyn Bridge);
             plan.warnings = bridged.as_ref().map(Bridged::warnings).unwrap_or_default();
@@ -128,7 +132,7 @@ async fn supervised(
                 ended = run::run(&plan, &facts, beginning, journal, incoming, &mut observe) => ended,
                 never = forward(signals, ask.clone()) => match never {},
                 never = answering::attend(questions, ask.clone()) => match never {},
-                never = attend(door, ask) => match never {},
+                never = attend(door.as_ref(), ask) => match never {},
             };
             let export = wanted.as_ref().and_then(|wanted| wanted.export.as_deref());
             if let (Some(bridged), Some(folder), Ok(_)) = (&bridged, export, &ended) {
@@ -173,8 +177,8 @@ fn door(prepared: &Prepared<'_>, here: &Surroundings) -> Option<Door> {
 }
 
 /// Hands on what is asked at the door, for as long as the run lasts.
-async fn attend(door: Option<Door>, ask: mpsc::Sender<Request>) -> Infallible {
-    match &door {
+async fn attend(door: Option<&Door>, ask: mpsc::Sender<Request>) -> Infallible {
+    match door {
         Some(door) => door.serve(ask).await,
         None => std::future::pending().await,
     }

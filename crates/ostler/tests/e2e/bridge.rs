@@ -372,7 +372,7 @@ fn a_server_that_cannot_be_used_is_told_before_the_agent_starts() {
     for (server, want) in [
         ("gone=/nowhere/at-all", "could not start the MCP server `gone`"),
         ("mute=true", "MCP server `mute` could not be greeted"),
-        ("far=http://127.0.0.1:1/mcp", "MCP server `far` could not be greeted"),
+        ("far=http://127.0.0.1:1/mcp", "MCP server `far` could not be reached: "),
     ] {
         let ended = yard.run(&["--rehearse=hello", "--mcp", server, "Say hello."]);
         ended.ends("never_started", 14);
@@ -381,4 +381,19 @@ fn a_server_that_cannot_be_used_is_told_before_the_agent_starts() {
         assert_eq!(ended.with("kind", "spawned").count(), 0);
         yard.is_empty();
     }
+}
+
+/// A server that does not answer is waited for, but not against the will of whoever wants to stop.
+#[test]
+fn a_run_is_stopped_from_elsewhere_while_a_server_starts() {
+    let Some(yard) = Yard::bridged(Player::Codex) else { return };
+    let script = yard.script(&format!("[[conversation]]\n{}", declare()));
+    let child = yard.start(&[&script, "--mcp", "hang=sleep 98117", "Do it."]);
+    let until = Instant::now() + Duration::from_secs(60);
+    while yard.ostler(&["stop", "last"]).stderr(Stdio::null()).output().unwrap().status.code() != Some(0) {
+        assert!(Instant::now() < until, "nobody can stop it");
+    }
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    ended.ends("cancelled", 143);
+    yard.is_empty();
 }

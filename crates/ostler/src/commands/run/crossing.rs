@@ -2,12 +2,12 @@
 //! whoever looks in the morning finds it.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ostler_agent::bridge::BridgeEvent;
-use ostler_agent::outcome::RunOutcome;
+use ostler_agent::outcome::{CancelledBy, RunOutcome};
 use ostler_process::journal::Facts;
-use ostler_process::run::{Beginning, Plan, Unstarted};
+use ostler_process::run::{Beginning, Plan, Request, Unanswered, Unsaid, Unstarted};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -34,8 +34,10 @@ impl Crossing<'_> {
         wanted: Option<&Wanted>,
         plan: &Plan<'_>,
         signals: &mut Signals,
+        requests: &mut mpsc::Receiver<Request>,
     ) -> Result<Opened, Unstarted> {
         let Some(wanted) = wanted else { return Ok((None, None)) };
+        let began = Instant::now();
         let (attempt, age) = match self.beginning {
             Beginning::New => (1, Duration::ZERO),
             Beginning::GoneOn { past, age, .. } => (past.attempts.saturating_add(1), *age),
@@ -58,10 +60,11 @@ impl Crossing<'_> {
         // Where the receipts ended before is still true, unless it is known to be otherwise.
         let unstarted = |outcome, hint, kept: Option<Value>| {
             let bridge = kept.or_else(|| self.kept.clone()).unwrap_or_default();
-            Unstarted { outcome, hint, bridge, survivors: 0, age }
+            Unstarted { outcome, hint, bridge, survivors: 0, age: age + began.elapsed() }
         };
         tokio::select! {
             biased;
+            by = stopped(requests) => Err(unstarted(RunOutcome::Cancelled { by }, None, None)),
             by = signals.next() => Err(unstarted(RunOutcome::Cancelled { by: by_whom(by) }, None, None)),
             opened = Bridged::open(wanted, about, &around) => match opened {
                 Ok((bridged, events)) => Ok((Some(bridged), Some(events))),
@@ -70,6 +73,19 @@ impl Crossing<'_> {
                     Err(unstarted(RunOutcome::NeverStarted { reason }, error.hint(), error.kept()))
                 }
             },
+        }
+    }
+}
+
+/// Waits until somebody asks to stop. There is no agent yet that could be told anything. Cancel safe.
+async fn stopped(requests: &mut mpsc::Receiver<Request>) -> CancelledBy {
+    loop {
+        match requests.recv().await {
+            Some(Request::Stop(by)) => return by,
+            // Whoever asked may be gone.
+            Some(Request::Say { told, .. }) => drop(told.send(Err(Unsaid::Ending))),
+            Some(Request::Answer { told, .. }) => drop(told.send(Err(Unanswered::NoQuestion))),
+            None => std::future::pending().await,
         }
     }
 }
