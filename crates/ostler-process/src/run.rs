@@ -167,6 +167,7 @@ pub async fn run(
         requests: Requests::new(requests),
         bridge: BridgeSide::new(plan, bridge),
         checks: Vec::new(),
+        checking: Duration::ZERO,
         queued: Vec::new(),
         session: past.as_ref().and_then(|past| past.session.clone()),
         has_worked: false,
@@ -221,6 +222,8 @@ struct Run<'a> {
     completion: Completion,
     requests: Requests,
     bridge: Option<BridgeSide<'a>>,
+    /// How long checks have taken so far.
+    checking: Duration,
     /// What is to be said when the agent's turn has ended.
     queued: Vec<String>,
     /// What the host tried itself after the last claim.
@@ -249,7 +252,7 @@ impl<'a> Run<'a> {
             };
             self.count_survivors(rounded.survivors);
             self.tell_absence()?;
-            let progress = match (self.workplace.progress().await, self.has_new_receipts()) {
+            let progress = match (self.workplace.progress().await, self.has_new_artifacts()) {
                 (Progress::None, false) => Progress::None,
                 (Progress::Made, _) | (Progress::None, true) => Progress::Made,
             };
@@ -262,6 +265,8 @@ impl<'a> Run<'a> {
                     Tried::Stopped(by) => return Ok((RunOutcome::Cancelled { by }, evidence)),
                     Tried::TooLate(limit) => return Ok((RunOutcome::TimedOut { limit }, evidence)),
                 };
+                // They may have changed something too, which is told like all else.
+                let _ = self.workplace.progress().await;
                 let checks = self.checks.clone();
                 (decision, _) = self.decide(&rounded, progress, reach, Some(&checks));
             }

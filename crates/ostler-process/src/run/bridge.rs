@@ -21,8 +21,6 @@ pub trait Bridge: Sync {
     fn required(&self) -> &[String];
     /// What was handed over.
     fn standing(&self) -> Standing;
-    /// How many receipts there are: more of them are progress.
-    fn receipts(&self) -> u64;
     /// What happened between the agent and the bridge so far.
     fn contact(&self) -> Contact;
     /// Takes the agent's claim back: it was found not to be so.
@@ -68,8 +66,8 @@ pub(super) struct BridgeSide<'a> {
     pub(super) tools: Tools,
     events: mpsc::Receiver<BridgeEvent>,
     questions: BTreeMap<u64, Question>,
-    /// As of the last decision.
-    receipts: u64,
+    /// Artifacts that were accepted since the last decision.
+    accepted: u64,
     /// That the agent never connected is told once.
     is_absence_told: bool,
 }
@@ -83,16 +81,17 @@ impl<'a> BridgeSide<'a> {
             tools,
             events: events?,
             questions: BTreeMap::new(),
-            receipts: bridge.receipts(),
+            accepted: 0,
             is_absence_told: false,
         })
     }
 
-    /// Remembers which questions are open.
+    /// Remembers which questions are open, and what came in.
     pub(super) fn note(&mut self, event: &BridgeEvent) {
         match event {
             BridgeEvent::Asked(question) => drop(self.questions.insert(question.id, question.clone())),
             BridgeEvent::Settled { question, .. } => drop(self.questions.remove(question)),
+            BridgeEvent::Accepted { .. } => self.accepted += 1,
             _ => {}
         }
     }
@@ -162,11 +161,9 @@ impl Run<'_> {
         self.desk.tell(RunEventKind::Warn { text: text.to_owned() })
     }
 
-    /// Whether receipts came in since the last time that this was asked.
-    pub(super) fn has_new_receipts(&mut self) -> bool {
-        let Some(side) = &mut self.bridge else { return false };
-        let before = std::mem::replace(&mut side.receipts, side.bridge.receipts());
-        side.receipts > before
+    /// Whether artifacts came in since the last time that this was asked. A claim alone is no progress.
+    pub(super) fn has_new_artifacts(&mut self) -> bool {
+        self.bridge.as_mut().is_some_and(|side| std::mem::take(&mut side.accepted) > 0)
     }
 
     /// A person answers a question of the agent.

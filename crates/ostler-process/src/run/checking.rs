@@ -56,9 +56,9 @@ impl Run<'_> {
                 return Ok(Tried::Stopped(by));
             }
             let limits = self.plan.policy.limits;
-            let used = self.dog.why(self.desk.now()).agent_time;
-            let spent = all.iter().map(|check: &Checked| Duration::from_millis(check.ms)).sum();
-            let left = limits.ceiling.saturating_sub(used).saturating_sub(spent);
+            // Time in checks is time of the run, whichever attempt they are for.
+            let used = self.dog.why(self.desk.now()).agent_time.saturating_add(self.checking);
+            let left = limits.ceiling.saturating_sub(used);
             if left.is_zero() {
                 return Ok(Tried::TooLate(Limit::Ceiling { time: limits.ceiling }));
             }
@@ -69,8 +69,13 @@ impl Run<'_> {
             let within = limits.open_call.min(left);
             let (end, survivors) = self.try_one(command, id, within, &mut output).await?;
             self.count_survivors(Some(survivors));
+            self.checking = self.checking.saturating_add(began.elapsed());
             let (exit_code, trouble) = match end {
                 Ok(End::Stopped(by)) => return Ok(Tried::Stopped(by)),
+                // It is not the check that took too long.
+                Ok(End::TimedOut) if left <= limits.open_call => {
+                    return Ok(Tried::TooLate(Limit::Ceiling { time: limits.ceiling }));
+                }
                 Ok(End::Exited(Exit::Code(code))) => (Some(code), None),
                 Ok(End::Exited(Exit::Signal(signal))) => {
                     (None, Some(format!("was ended by signal {signal}")))

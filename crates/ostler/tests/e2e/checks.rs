@@ -62,3 +62,21 @@ mod a_claim_is_tried {
         a_claim_that_does_not_hold_is_taken_back(Player::OpenCode);
     }
 }
+
+/// A claim alone is no progress: who only repeats it is not asked for ever.
+#[test]
+fn a_claim_that_is_only_repeated_ends_the_run() {
+    let Some(yard) = Yard::bridged(Player::Codex) else { return };
+    let script = yard.script(
+        r#"
+[[conversation]]
+[[conversation.step]]
+reply = [{ tool_by_role = "mcp:ostler/declare_complete", arguments = { summary = "Done." } }]
+[[conversation.step]]
+reply = [{ text = "Done." }]
+"#,
+    );
+    let ended = yard.run(&[&script, "--max-resumes", "6", "--check", "exit 1", "Do it."]);
+    ended.ends("incomplete", 11);
+    assert_eq!(ended.outcome()["resumes"], 2);
+}

@@ -32,7 +32,8 @@ fn is_told_when_its_turn_has_ended(player: Player) {
     let mut lines = Vec::new();
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        if line["event"] == "tool_started" && lines.iter().all(|line: &Value| line["kind"] != "queued") {
+        // OpenCode tells of a call when it has ended: what it waits for must come before.
+        if line["event"] == "tools_listed" && lines.iter().all(|line: &Value| line["kind"] != "queued") {
             let said = yard.ostler(&["say", "last", "leave the tests alone"]).stdout(Stdio::piped()).output();
             let said = String::from_utf8(said.unwrap().stdout).unwrap();
             assert!(said.ends_with("will be told when its turn has ended\n"), "{said}");

@@ -81,6 +81,10 @@ fn the_ceiling_binds_checks_too_and_an_agent_that_failed_is_not_checked() {
     let ended = run(&ground, &["--json", "--ceiling", "1s", "--check", "sleep 98613", "--check", "true"]);
     assert_eq!(ended.code, Some(13), "{}", ended.stdout);
     assert_eq!(events(&ended.stdout).pop().unwrap()["rule"], "ceiling");
+    // It is the run that took too long, not the check.
+    let ended = run(&ground, &["--json", "--ceiling", "1s", "--check", "sleep 98616"]);
+    let last = events(&ended.stdout).pop().unwrap();
+    assert_eq!((ended.code, &last["rule"], &last["missing"]), (Some(13), &json!("ceiling"), &json!([])));
     let args =
         ["run", "-a", "command:false", "--permissions", "all", "--json", "--check", "touch tried", "x"];
     assert_eq!(ground.run(&args).code, Some(10));

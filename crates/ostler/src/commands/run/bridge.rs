@@ -169,10 +169,6 @@ impl Bridge for Bridged {
         self.route.standing()
     }
 
-    fn receipts(&self) -> u64 {
-        self.route.head().lines
-    }
-
     fn contact(&self) -> Contact {
         self.route.contact()
     }
