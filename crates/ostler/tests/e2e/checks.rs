@@ -37,7 +37,8 @@ fn a_claim_that_does_not_hold_is_taken_back(player: Player) {
         .map(|line| (line["exit_code"].as_i64(), line["tail"].as_str().unwrap()))
         .collect();
     let loud = tried[0].1;
-    assert!(loud.ends_with("it is loud\n"), "{loud}");
+    // What it prints on its two outputs comes in any order.
+    assert!(loud.contains("it is loud\n"), "{loud}");
     assert_eq!((tried.len(), tried[0].0, tried[1]), (2, Some(3), (Some(0), "quiet\n")));
     let resumed = ended.with("kind", "resumed").next().unwrap()["reason"].as_str().unwrap();
     assert!(resumed.contains("exited with code 3"), "{resumed}");
