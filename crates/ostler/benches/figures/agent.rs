@@ -138,7 +138,16 @@ impl Player {
 
     pub(crate) fn ostler(&self, ostler: &Path) -> Command {
         let mut command = self.command(ostler);
-        command.args(["run", "-a", self.agent.name(), "--permissions", "all", "--json", PROMPT]);
+        command.args([
+            "run",
+            "-a",
+            self.agent.name(),
+            "--permissions",
+            "all",
+            "--no-bridge",
+            "--json",
+            PROMPT,
+        ]);
         // Said by name, so that both sides have the same whatever is taken for an outer agent's.
         command.args(self.env.iter().map(|(name, value)| format!("--env={name}={value}")));
         command.env("OSTLER_HOME", self.root().join("ostler"));

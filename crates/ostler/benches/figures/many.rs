@@ -111,7 +111,16 @@ impl Yard {
     fn through(&self, from: usize, count: usize) -> Crowd {
         let start = |number| {
             let mut command = self.command(&self.ostler, number);
-            command.args(["run", "-a", "claude-headless", "--permissions", "all", "--json", "go"]);
+            command.args([
+                "run",
+                "-a",
+                "claude-headless",
+                "--permissions",
+                "all",
+                "--no-bridge",
+                "--json",
+                "go",
+            ]);
             command.env("OSTLER_HOME", self.root.join("ostler")).stdin(Stdio::null());
             command
         };
