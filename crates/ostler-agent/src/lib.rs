@@ -14,6 +14,7 @@
 //! - [`check`]: what the host tries itself after an agent's claim.
 //! - [`bridge`]: what happens at the bridge, and what an agent is told of it.
 //! - [`smoke`]: whether an agent is still driven as it should be, and what to do if not.
+//! - [`canonical`]: messages in one form; [`history`]: a conversation that an agent is to go on with.
 //! - [`document`]: files that people write, read with errors that help.
 
 pub mod advice;
@@ -22,6 +23,7 @@ pub mod agents;
 pub mod artifact;
 pub mod bridge;
 pub mod budget;
+pub mod canonical;
 pub mod check;
 pub mod command_line;
 pub mod completion;
@@ -30,6 +32,7 @@ pub mod endpoint;
 pub mod event;
 pub mod failure;
 pub mod framer;
+pub mod history;
 pub mod outcome;
 pub mod package;
 pub mod policy;

@@ -1,0 +1,299 @@
+//! Messages of a conversation in one form, whoever sent them: what a client echoes and what an agent recorded are the
+//! same conversation if they are equal here.
+//!
+//! What is read is kept as it was given, for the agent is to get exactly that. What is compared is its canonical form:
+//!
+//! - a text is a list with one text block, in a message and in a tool's result;
+//! - `is_error` that is absent, null or false is the same;
+//! - keys that only the transport needs (`cache_control`, `name`, `citations`, unknown ones) are not there;
+//! - neighbours with the same role are one message, their blocks in order;
+//! - texts are in Unicode's composed form (NFC), without white space at their end; empty ones are not there;
+//! - words that the model said to itself are not there: clients rarely send them back;
+//! - the order of keys does not matter.
+
+use icu_normalizer::ComposingNormalizerBorrowed;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The person, and the results of tools.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// The word for it in a message.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said. Never without a block.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// Words.
+    Text(String),
+    /// Words of the model to itself.
+    Thinking {
+        /// The words.
+        text: String,
+        /// What proves to the provider that they are its own.
+        signature: Option<String>,
+    },
+    /// A call of a tool.
+    Call {
+        /// Its id.
+        id: String,
+        /// The tool.
+        tool: String,
+        /// What it is called with.
+        input: Value,
+    },
+    /// What came of a call.
+    Outcome {
+        /// The id of the call.
+        call: String,
+        /// What came of it.
+        blocks: Vec<Block>,
+        /// Whether it failed.
+        failed: bool,
+    },
+    /// An image, a document, or something that is new to us: as it was given.
+    Other(Value),
+}
+
+/// Why messages cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Somebody else speaks.
+    #[error("message {at} has the role `{role}`")]
+    Role {
+        /// Which message, from 0.
+        at: usize,
+        /// The role.
+        role: String,
+    },
+    /// It is neither a text nor a list of blocks.
+    #[error("message {at} has no content")]
+    Content {
+        /// Which message, from 0.
+        at: usize,
+    },
+}
+
+/// Reads messages as providers and their clients write them: `{"role": …, "content": text or blocks}`. Empty texts are
+/// left out, and so are messages without anything else; neighbours with the same role become one.
+pub fn read(messages: &[Value]) -> Result<Vec<Message>, Unreadable> {
+    let mut read: Vec<Message> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        let role = match message["role"].as_str().unwrap_or_default() {
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            role => return Err(Unreadable::Role { at, role: role.to_owned() }),
+        };
+        let blocks = content(&message["content"]).ok_or(Unreadable::Content { at })?;
+        match read.last_mut() {
+            _ if blocks.is_empty() => {}
+            Some(last) if last.role == role => last.blocks.extend(blocks),
+            Some(_) | None => read.push(Message { role, blocks }),
+        }
+    }
+    Ok(read)
+}
+
+fn content(content: &Value) -> Option<Vec<Block>> {
+    let blocks: Vec<Block> = match content {
+        Value::String(text) => vec![Block::Text(text.clone())],
+        Value::Array(blocks) => blocks.iter().map(block).collect(),
+        _ => return None,
+    };
+    // An empty text makes a session that cannot be taken up again.
+    Some(blocks.into_iter().filter(|block| *block != Block::Text(String::new())).collect())
+}
+
+fn block(block: &Value) -> Block {
+    match block["type"].as_str().unwrap_or_default() {
+        "text" => Block::Text(text(&block["text"])),
+        "thinking" => Block::Thinking {
+            text: text(&block["thinking"]),
+            signature: block["signature"]
+                .as_str()
+                .filter(|signature| !signature.is_empty())
+                .map(str::to_owned),
+        },
+        "tool_use" => {
+            Block::Call { id: text(&block["id"]), tool: text(&block["name"]), input: block["input"].clone() }
+        }
+        "tool_result" => Block::Outcome {
+            call: text(&block["tool_use_id"]),
+            blocks: content(&block["content"]).unwrap_or_default(),
+            failed: block["is_error"] == true,
+        },
+        _ => Block::Other(block.clone()),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+impl Message {
+    /// All words of it.
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self.blocks.iter().filter_map(Block::text).collect();
+        texts.join("\n\n")
+    }
+
+    /// Whether it is words and nothing else.
+    pub fn is_text(&self) -> bool {
+        self.blocks.iter().all(|block| block.text().is_some())
+    }
+
+    /// As it is written for a provider: a user's words alone are a text, as they were given; an assistant's are a list.
+    pub fn written(&self) -> Value {
+        let content = match (self.role, self.blocks.as_slice()) {
+            (Role::User, [Block::Text(text)]) => json!(text),
+            (_, blocks) => blocks.iter().map(Block::written).collect(),
+        };
+        json!({"role": self.role.name(), "content": content})
+    }
+}
+
+impl Block {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Thinking { .. } | Self::Call { .. } | Self::Outcome { .. } | Self::Other(_) => None,
+        }
+    }
+
+    /// As it is written for a provider.
+    pub fn written(&self) -> Value {
+        match self {
+            Self::Text(text) => json!({"type": "text", "text": text}),
+            Self::Thinking { text, signature } => {
+                json!({"type": "thinking", "thinking": text, "signature": signature.as_deref().unwrap_or_default()})
+            }
+            Self::Call { id, tool, input } => {
+                json!({"type": "tool_use", "id": id, "name": tool, "input": input})
+            }
+            Self::Outcome { call, blocks, failed } => {
+                let content = match blocks.as_slice() {
+                    [Self::Text(text)] => json!(text),
+                    blocks => blocks.iter().map(Self::written).collect(),
+                };
+                json!({"type": "tool_result", "tool_use_id": call, "content": content, "is_error": failed})
+            }
+            Self::Other(block) => block.clone(),
+        }
+    }
+
+    /// As it is compared; nothing if it does not count.
+    fn canonical(&self) -> Option<Value> {
+        Some(match self {
+            Self::Text(text) => {
+                let text = composed(text);
+                let text = text.trim_end();
+                if text.is_empty() {
+                    return None;
+                }
+                json!({"type": "text", "text": text})
+            }
+            Self::Thinking { .. } => return None,
+            Self::Call { id, tool, input } => {
+                json!({"type": "tool_use", "id": id, "name": tool, "input": input})
+            }
+            Self::Outcome { call, blocks, failed } => {
+                let content: Vec<Value> = blocks.iter().filter_map(Self::canonical).collect();
+                json!({"type": "tool_result", "tool_use_id": call, "content": content, "is_error": failed})
+            }
+            // What it shows is told by its kind and its source.
+            Self::Other(block) => json!({"type": block["type"], "source": block["source"]}),
+        })
+    }
+}
+
+fn composed(text: &str) -> std::borrow::Cow<'_, str> {
+    const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
+    NFC.normalize(text)
+}
+
+/// What tells one conversation from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// The same for equal conversations, in whatever form they came.
+    pub fn of(messages: &[Message]) -> Self {
+        let mut hash = Sha256::new();
+        let mut role = None;
+        for message in messages {
+            for block in message.blocks.iter().filter_map(Block::canonical) {
+                // Neighbours with the same role are one message, also where what was between them does not count.
+                if role.replace(message.role) != Some(message.role) {
+                    hash.update(message.role.name());
+                    hash.update("\n");
+                }
+                let mut line = String::new();
+                sorted(&block, &mut line);
+                line.push('\n');
+                hash.update(line);
+            }
+        }
+        Self(hash.finalize().into())
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
+
+/// JSON whose keys are in order, on one line.
+fn sorted(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            out.push('{');
+            for (key, value) in entries {
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                sorted(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Array(values) => {
+            out.push('[');
+            for value in values {
+                sorted(value, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "canonical_tests.rs"]
+mod tests;
