@@ -9,6 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::event::{AgentEvent, Usage};
 use crate::package::Package;
 use crate::source::Twins;
+use crate::terminal::Interactive;
 
 /// How a session with an agent is driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +89,8 @@ pub struct Task<'a> {
     pub private: &'a Path,
     /// The bridge of the run, if it has one.
     pub bridge: Option<Access<'a>>,
+    /// Our own binary, for an agent that asks by calling a program. Without it such an agent asks on its screen.
+    pub answerer: Option<&'a Path>,
 }
 
 impl<'a> Task<'a> {
@@ -104,6 +107,7 @@ impl<'a> Task<'a> {
             extra: &[],
             private,
             bridge: None,
+            answerer: None,
         }
     }
 }
@@ -130,6 +134,22 @@ pub enum Permissions {
     All,
 }
 
+impl Permissions {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Deny => "deny",
+            Self::Edits => "edits",
+            Self::All => "all",
+        }
+    }
+
+    /// By its word.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Deny, Self::Edits, Self::All].into_iter().find(|level| level.name() == name)
+    }
+}
+
 /// What the agent finds on its standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stdin {
@@ -139,6 +159,8 @@ pub enum Stdin {
     Text(String),
     /// These lines; then it stays open, and `speak` says what else is written.
     Spoken(Vec<String>),
+    /// A terminal. What it reads is typed once it is ready, the prompt too.
+    Terminal,
 }
 
 /// How to start an agent for a task.
@@ -263,6 +285,19 @@ pub trait Decoder: Send {
     fn noise(&mut self, _text: &str) -> Vec<AgentEvent> {
         Vec::new()
     }
+    /// What it keeps back because it came before what it follows from: told when nothing came for a while.
+    fn quiet(&mut self) -> Vec<AgentEvent> {
+        Vec::new()
+    }
+    /// Whether the last answer that it read says that nothing follows. What it keeps back does not count.
+    fn stands(&self) -> bool {
+        false
+    }
+    /// What it means that a turn is over, which was told by something else than a record: its end, if a turn is open,
+    /// after all that was kept back.
+    fn over(&mut self, _interrupted: bool) -> Vec<AgentEvent> {
+        Vec::new()
+    }
     /// Tells it what the machine's clock shows, for agents that print local times, or times without a date.
     fn clock(&mut self, _clock: Clock) {}
 }
@@ -372,6 +407,10 @@ pub trait Agent: Sync {
     /// Whether a record of its transcript can be told from the same one on its standard output.
     fn twins(&self) -> Twins {
         Twins::Unnamed
+    }
+    /// How its terminal program is driven, if it is.
+    fn interactive(&self) -> Option<&'static dyn Interactive> {
+        None
     }
     /// Where its own record of a session is, if it keeps one.
     fn transcript(&self, _whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {

@@ -14,6 +14,7 @@
 //! - [`check`]: what the host tries itself after an agent's claim.
 //! - [`bridge`]: what happens at the bridge, and what an agent is told of it.
 //! - [`smoke`]: whether an agent is still driven as it should be, and what to do if not.
+//! - [`terminal`]: what must be known to drive an agent's terminal program; [`turning`]: whether a turn in it is over.
 //! - [`canonical`]: messages in one form; [`history`]: a conversation that an agent is to go on with.
 //! - [`document`]: files that people write, read with errors that help.
 
@@ -42,5 +43,7 @@ pub mod smoke;
 pub mod source;
 pub mod standing;
 pub mod stopping;
+pub mod terminal;
+pub mod turning;
 pub mod waiting;
 pub mod watchdog;

@@ -340,7 +340,7 @@ impl<'a> Run<'a> {
             self.desk.tell(RunEventKind::Warn { text })?;
         }
         let stdin = match launch.stdin {
-            ostler_agent::agent::Stdin::Null => Stdin::Null,
+            ostler_agent::agent::Stdin::Null | ostler_agent::agent::Stdin::Terminal => Stdin::Null,
             ostler_agent::agent::Stdin::Text(_) | ostler_agent::agent::Stdin::Spoken(_) => Stdin::Piped,
         };
         let spawn = Spawn {

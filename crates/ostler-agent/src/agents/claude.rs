@@ -1,14 +1,18 @@
 //! Claude Code. Facts: observed on 2.1.197.
 //!
 //! `launch` starts it, `control` is what is said to it, `decoder` what it says on its standard output, `transcript` what
-//! it writes into its own file.
+//! it writes into its own file. `terminal` is what is different where its own screen is
+//! driven, `hook` what it asks there, `order` in which order its file is read.
 
 mod control;
 mod decoder;
 mod heard;
+mod hook;
 mod launch;
 mod message;
+mod order;
 mod result;
+mod terminal;
 mod transcript;
 
 use crate::agent::{
@@ -20,6 +24,7 @@ use crate::endpoint::Endpoint;
 use crate::event::Usage;
 use crate::package::{Native, Package};
 use crate::source::Twins;
+use crate::terminal::Interactive;
 
 /// The npm package of Claude Code.
 pub static CLAUDE: Package = Package {
@@ -125,13 +130,10 @@ impl Agent for ClaudeTerminal {
         words([prompt])
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
-        Claude.launch(task)
+        terminal::Terminal.launch(task)
     }
     fn tool_name(&self, tool: &str) -> Option<String> {
         Claude.tool_name(tool)
-    }
-    fn speak(&self, order: &Order) -> Option<String> {
-        Claude.speak(order)
     }
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
         Claude.decoder(before)
@@ -141,6 +143,9 @@ impl Agent for ClaudeTerminal {
     }
     fn twins(&self) -> Twins {
         Claude.twins()
+    }
+    fn interactive(&self) -> Option<&'static dyn Interactive> {
+        Some(&terminal::Terminal)
     }
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         Claude.transcript(whereabouts)

@@ -23,6 +23,7 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         extra: &[],
         private: Path::new("/run/7"),
         bridge: None,
+        answerer: None,
     }
 }
 
@@ -33,6 +34,7 @@ fn shown(launch: &Launch) -> String {
     }
     match &launch.stdin {
         Stdin::Null => text.push_str("stdin: nothing\n"),
+        Stdin::Terminal => text.push_str("stdin: a terminal\n"),
         Stdin::Text(stdin) => text.push_str(&format!("stdin: {stdin:?}\n")),
         Stdin::Spoken(lines) => {
             for line in lines {

@@ -8,3 +8,4 @@ mod launching;
 mod liveness;
 mod recordings;
 mod shown;
+mod turning;

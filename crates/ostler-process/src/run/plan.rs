@@ -96,6 +96,7 @@ impl Plan<'_> {
             extra: self.extra,
             private,
             bridge: self.bridge.map(Bridge::access),
+            answerer: Some(&self.guard),
         })
     }
 }

@@ -24,7 +24,7 @@ impl Writer {
     /// Begins with what the agent is to find. Answers also how it can be reached from then on.
     pub(super) fn start(pipe: Option<Sender>, stdin: Stdin) -> (Self, Ear) {
         let (first, ear) = match stdin {
-            Stdin::Null => (String::new(), Ear::Closed),
+            Stdin::Null | Stdin::Terminal => (String::new(), Ear::Closed),
             Stdin::Text(text) => (text, Ear::Closed),
             Stdin::Spoken(lines) => (lines.iter().map(|line| format!("{line}\n")).collect(), Ear::Listens),
         };

@@ -112,7 +112,7 @@ impl Player {
     /// The agent as Ostler starts it, with nothing between: its input is written and closed at once.
     pub(crate) fn bare(&self) -> Duration {
         let input = match &self.launch.stdin {
-            Stdin::Null => String::new(),
+            Stdin::Null | Stdin::Terminal => String::new(),
             Stdin::Text(text) => text.clone(),
             Stdin::Spoken(lines) => lines.iter().map(|line| format!("{line}\n")).collect(),
         };

@@ -135,7 +135,7 @@ impl Stage {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         match launch.stdin {
-            Stdin::Null => {}
+            Stdin::Null | Stdin::Terminal => {}
             Stdin::Text(text) => stdin.write_all(text.as_bytes()).await.unwrap(),
             Stdin::Spoken(lines) => {
                 for line in lines {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::heard::{Heard, Twin};
 use super::message;
+use super::order::Order;
 use super::transcript::Last;
 use crate::agent::{Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, items, named, noted, small, text, unknown};
@@ -41,6 +42,7 @@ pub(in crate::agents) struct Claude {
     /// How the turn ended that the transcript told the end of.
     pub(super) told_end: Option<TurnOutcome>,
     pub(super) last: Last,
+    pub(super) order: Order,
     pub(super) session: String,
 }
 
@@ -78,11 +80,25 @@ impl Decoder for Claude {
         }
     }
 
+    fn quiet(&mut self) -> Vec<AgentEvent> {
+        self.given_up()
+    }
+
+    fn stands(&self) -> bool {
+        self.last.stands
+    }
+
+    fn over(&mut self, interrupted: bool) -> Vec<AgentEvent> {
+        Claude::over(self, interrupted)
+    }
+
     fn exited(&mut self, exit: Exit, stderr_tail: &str) -> Vec<AgentEvent> {
+        let mut events = self.given_up();
         match std::mem::replace(&mut self.turn, Turn::Ended) {
-            Turn::Ended => Vec::new(),
-            Turn::Awaited | Turn::Open => vec![broke(exit, stderr_tail, "without a result")],
+            Turn::Ended => {}
+            Turn::Awaited | Turn::Open => events.push(broke(exit, stderr_tail, "without a result")),
         }
+        events
     }
 }
 
@@ -213,7 +229,11 @@ impl Claude {
             events.push(AgentEvent::ToolEnded { call, result });
         }
         for details in ["tool_use_result", "toolUseResult"] {
-            events.extend(self.tasks.opened(&record[details]["backgroundTaskId"]));
+            let details = &record[details];
+            events.extend(self.tasks.opened(&details["backgroundTaskId"]));
+            if details["isAsync"] == true {
+                events.extend(self.tasks.opened(&details["agentId"]));
+            }
         }
         events
     }

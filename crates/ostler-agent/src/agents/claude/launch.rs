@@ -43,12 +43,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     let mut launch = Launch::new(args, Stdin::Spoken(lines));
     launch.env = pairs([("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1".to_owned())]);
     if let Some(access) = task.bridge {
-        launch.env.extend(pairs([
-            // Unless told so it begins after two seconds, with or without the tools.
-            ("MCP_CONNECTION_NONBLOCKING", "0".to_owned()),
-            ("MCP_TIMEOUT", milliseconds(CONNECT_SECONDS)),
-            ("MCP_TOOL_TIMEOUT", milliseconds(LONGEST_CALL_SECONDS)),
-        ]));
+        launch.env.extend(connecting());
         launch.files.push(PrivateFile { path: config, content: servers(access) });
     }
     launch.warnings = warnings;
@@ -56,8 +51,18 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     Ok(launch)
 }
 
+/// How long it waits for the bridge.
+pub(super) fn connecting() -> Vec<(String, String)> {
+    pairs([
+        // Unless told so it begins after two seconds, with or without the tools.
+        ("MCP_CONNECTION_NONBLOCKING", "0".to_owned()),
+        ("MCP_TIMEOUT", milliseconds(CONNECT_SECONDS)),
+        ("MCP_TOOL_TIMEOUT", milliseconds(LONGEST_CALL_SECONDS)),
+    ])
+}
+
 /// The one server that it knows. In a file, because arguments can be seen by everybody.
-fn servers(access: Access<'_>) -> String {
+pub(super) fn servers(access: Access<'_>) -> String {
     let headers = json!({"Authorization": format!("Bearer {}", access.token)});
     let server = json!({"type": "http", "url": access.url, "headers": headers, "alwaysLoad": true});
     json!({"mcpServers": {SERVER: server}}).to_string()
@@ -72,7 +77,7 @@ fn milliseconds(seconds: u64) -> String {
 /// - `acceptEdits` also writes inside the workspace, by its tools and by `touch`, `mkdir`, `rm`, `mv` and redirections;
 ///   a file outside is a question.
 /// - `bypassPermissions` never asks.
-fn mode(permissions: Permissions) -> &'static str {
+pub(super) fn mode(permissions: Permissions) -> &'static str {
     match permissions {
         Permissions::Deny => "default",
         Permissions::Edits => "acceptEdits",
@@ -82,7 +87,7 @@ fn mode(permissions: Permissions) -> &'static str {
 
 /// As root it ends at once with "--dangerously-skip-permissions cannot be used with root/sudo privileges", unless it is
 /// told that the machine is a sandbox.
-fn as_root(permissions: Permissions) -> AsRoot {
+pub(super) fn as_root(permissions: Permissions) -> AsRoot {
     match permissions {
         Permissions::Deny | Permissions::Edits => AsRoot::default(),
         Permissions::All => AsRoot {

@@ -50,7 +50,7 @@ fn result(block: &Value) -> Option<(String, ToolResult)> {
 /// The prompt in a message of the user, unless the program wrote it in their name.
 pub(super) fn prompt(message: &Value) -> Option<String> {
     let text = content_text(&message["content"]);
-    let own = [INTERRUPTED, "<local-command-", "<command-name>", "<task-notification>"];
+    let own = [INTERRUPTED, "<local-command-", "<bash-", "<command-name>", "<task-notification>"];
     (!text.is_empty() && !own.iter().any(|own| text.starts_with(own))).then_some(text)
 }
 

@@ -4,6 +4,7 @@
 //! Its order is not causal: an answer may precede its prompt. Headless it marks no end of a turn, the terminal program
 //! does.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -13,7 +14,7 @@ use super::heard::Twin;
 use super::message::{self, INTERRUPTED};
 use crate::agent::{Clock, TranscriptPlace, Whereabouts};
 use crate::agents::reading::{Turn, added, content_text, named, small, spent, text, unknown};
-use crate::event::{AgentEvent, Failure, TurnOutcome, Usage};
+use crate::event::{AgentEvent, Blocked, Failure, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
 
 /// Longest folder name that Claude Code makes of a path as it is.
@@ -24,12 +25,79 @@ const LONGEST_SLUG: usize = 200;
 pub(super) struct Last {
     words: String,
     failure: Option<Failure>,
+    /// Whether the last answer says that nothing follows.
+    pub(super) stands: bool,
+    /// Calls that are open, with their tools, and those of them that a hook refused.
+    calls: HashMap<String, String>,
+    refused: HashSet<String>,
     /// The answer whose tokens were counted: each of its blocks repeats them.
     counted: String,
 }
 
+impl Last {
+    fn called(&mut self, events: &[AgentEvent]) {
+        for event in events {
+            if let AgentEvent::ToolStarted { call, tool, .. } = event {
+                self.calls.insert(call.clone(), tool.clone());
+            }
+        }
+    }
+
+    /// Which of the calls that were closed a hook had refused. Only the program that the hook calls knows why, and what
+    /// it said is what the call came to.
+    fn denied(&mut self, events: &[AgentEvent]) -> Vec<AgentEvent> {
+        let mut denied = Vec::new();
+        for event in events {
+            let AgentEvent::ToolEnded { call, result } = event else { continue };
+            let tool = self.calls.remove(call);
+            if self.refused.remove(call) {
+                let (tool, reason) = (tool.unwrap_or_default(), result.text.clone());
+                denied.push(AgentEvent::Blocked(Blocked::Denied { tool, reason }));
+            }
+        }
+        denied
+    }
+}
+
 impl Claude {
+    /// A record of the file, and all that waited for it.
     pub(super) fn written(&mut self, record: &Value) -> Vec<AgentEvent> {
+        if self.order.keeps(record) {
+            return Vec::new();
+        }
+        let mut events = self.in_order(record);
+        while let Some(record) = self.order.freed() {
+            events.extend(self.in_order(&record));
+        }
+        events
+    }
+
+    /// What waited in vain.
+    pub(super) fn given_up(&mut self) -> Vec<AgentEvent> {
+        let mut events = Vec::new();
+        while let Some(record) = self.order.given_up() {
+            events.extend(self.in_order(&record));
+        }
+        events
+    }
+
+    /// The end of a turn that something else than a record told.
+    pub(super) fn over(&mut self, interrupted: bool) -> Vec<AgentEvent> {
+        let mut events = self.given_up();
+        events.extend(match self.turn {
+            Turn::Ended => None,
+            Turn::Awaited | Turn::Open if interrupted => Some(self.ended(TurnOutcome::Interrupted)),
+            Turn::Awaited | Turn::Open if self.last.words.is_empty() && self.last.failure.is_none() => {
+                let text = "the turn ended without an answer in its transcript";
+                let told = Told { status: None, kind: "", text };
+                Some(self.ended(TurnOutcome::Failed(failure(told, Clock::default()))))
+            }
+            Turn::Awaited | Turn::Open => Some(self.ended_as_written()),
+        });
+        events
+    }
+
+    fn in_order(&mut self, record: &Value) -> Vec<AgentEvent> {
         match self.heard.twin(record["uuid"].as_str()) {
             Twin::Forgotten => Vec::new(),
             Twin::None => {
@@ -62,17 +130,28 @@ impl Claude {
             "attachment" if record["attachment"]["type"] == "queued_command" => {
                 events.extend(self.asked(text(&record["attachment"]["prompt"])));
             }
+            "attachment" if record["attachment"]["type"] == "hook_permission_decision" => {
+                if record["attachment"]["decision"] == "deny" {
+                    self.last.refused.extend(named(&record["attachment"]["toolUseID"]));
+                }
+            }
             "queue-operation" => events.extend(self.task_told(&text(&record["content"]))),
             "agent-name"
             | "ai-title"
+            | "api-request"
+            | "api-request-blob"
+            | "api-request-shape"
+            | "atis-latch"
             | "attachment"
+            | "cost-state"
             | "custom-title"
             | "file-history-snapshot"
             | "last-prompt"
             | "mode"
             | "permission-mode"
             | "progress"
-            | "summary" => {}
+            | "summary"
+            | "tools-used" => {}
             kind => events.push(unknown(kind, "")),
         }
         events
@@ -91,18 +170,29 @@ impl Claude {
 
     fn wrote_user(&mut self, record: &Value) -> Vec<AgentEvent> {
         let mut events = self.tool_results(record);
+        events.extend(self.last.denied(&events));
         let words = content_text(&record["message"]["content"]);
+        if record["isSidechain"] != true {
+            self.last.stands = false;
+        }
         if record["origin"]["kind"] == "task-notification" {
-            self.turn = Turn::Open;
+            events.extend(self.unasked());
             events.extend(self.task_told(&words));
         } else if record["isSidechain"] == true || !events.is_empty() {
             // A sub-agent's prompt is the input of the call that started it.
-        } else if words.starts_with(INTERRUPTED) {
+        } else if words.starts_with(INTERRUPTED) && record["promptSource"].is_null() {
             events.push(self.ended(TurnOutcome::Interrupted));
         } else if record["isMeta"] != true && record["isCompactSummary"] != true {
             events.extend(message::prompt(&record["message"]).and_then(|text| self.asked(text)));
         }
         events
+    }
+
+    /// A further turn, which nobody asked for.
+    fn unasked(&mut self) -> Option<AgentEvent> {
+        let before = std::mem::replace(&mut self.turn, Turn::Open);
+        let session = self.session.clone();
+        (before == Turn::Ended).then_some(AgentEvent::Started { session, model: None })
     }
 
     fn asked(&mut self, text: String) -> Option<AgentEvent> {
@@ -127,13 +217,21 @@ impl Claude {
             let kind = record["error"].as_str().unwrap_or_default();
             let told = Told { status: small(&record["apiErrorStatus"]), kind, text: &words };
             self.last.failure = Some(failure(told, Clock::default()));
+            self.last.stands = record["isSidechain"] != true;
             return if may_end { vec![self.ended_as_written()] } else { Vec::new() };
         }
         if answer["model"] == "<synthetic>" {
             return Vec::new();
         }
         let within = if record["isSidechain"] == true { self.tasks.call(&record["agentId"]) } else { None };
+        if record["isSidechain"] != true {
+            self.last.stands = matches!(
+                answer["stop_reason"].as_str(),
+                Some("end_turn" | "max_tokens" | "stop_sequence" | "refusal")
+            );
+        }
         let mut events = message::blocks(answer, within.as_deref());
+        self.last.called(&events);
         events.extend(self.counted(answer));
         let words = content_text(&answer["content"]);
         if within.is_none() && !words.is_empty() {
@@ -167,6 +265,8 @@ impl Claude {
 
     fn wrote_system(&mut self, record: &Value) -> Vec<AgentEvent> {
         match record["subtype"].as_str().unwrap_or_default() {
+            // An end that was told is not told again.
+            "turn_duration" if self.turn == Turn::Ended => Vec::new(),
             "turn_duration" => vec![self.ended_as_written()],
             "compact_boundary" => vec![message::compacted(&record["compactMetadata"]["trigger"])],
             "stop_hook_summary" | "local_command" | "informational" => Vec::new(),
@@ -186,6 +286,7 @@ impl Claude {
         self.turn = Turn::Ended;
         self.last.words.clear();
         self.last.failure = None;
+        self.last.stands = false;
         self.told_end = Some(outcome.clone());
         AgentEvent::TurnEnded(outcome)
     }

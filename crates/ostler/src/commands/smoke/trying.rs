@@ -203,6 +203,7 @@ fn takes_session_id(agent: &dyn Agent) -> bool {
         extra: &[],
         private: Path::new("/"),
         bridge: None,
+        answerer: None,
     };
     agent.launch(&task).is_ok()
 }

@@ -1,0 +1,178 @@
+//! Claude Code's own terminal program: how it is started with nobody there, and what it says of itself in its state
+//! file. Facts: observed on 2.1.197 and 2.1.325.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::hook;
+use super::launch::{as_root, connecting, mode, servers};
+use crate::agent::{
+    Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, Whereabouts, pairs, words,
+};
+use crate::agents::reading::{named, small};
+use crate::agents::rules::{Rules, rules};
+use crate::bridge::SERVER;
+use crate::terminal::{Interactive, StateFile, Status};
+
+/// Knows the terminal program.
+pub(super) struct Terminal;
+
+impl Interactive for Terminal {
+    fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
+        launch(task)
+    }
+    /// `<settings>/sessions/<pid>.json`; not there while the folder is not trusted.
+    fn state_file(&self, whereabouts: &Whereabouts<'_>, pid: u32) -> PathBuf {
+        whereabouts.folder("CLAUDE_CONFIG_DIR", ".claude").join("sessions").join(format!("{pid}.json"))
+    }
+    fn state(&self, content: &[u8]) -> Option<StateFile> {
+        let state: Value = serde_json::from_slice(content).ok()?;
+        state.is_object().then(|| StateFile {
+            status: status(&state),
+            session: named(&state["sessionId"]),
+            pid: small(&state["pid"]),
+            began: state["procStart"].as_str().and_then(|ticks| ticks.parse().ok()),
+            version: named(&state["version"]),
+        })
+    }
+    fn answer(&self, asked: &[u8], permissions: Permissions) -> Option<String> {
+        hook::answer(asked, permissions)
+    }
+    /// Tabs become four spaces, CRLF a line feed, and blanks at the end are gone.
+    fn is_same_prompt(&self, typed: &str, recorded: &str) -> bool {
+        let as_recorded = typed.replace("\r\n", "\n").replace('\t', "    ");
+        as_recorded.trim_end() == recorded.replace("\r\n", "\n").replace('\t', "    ").trim_end()
+    }
+}
+
+fn status(state: &Value) -> Option<Status> {
+    match state["status"].as_str()? {
+        "idle" => Some(Status::Idle),
+        "busy" => Some(Status::Busy),
+        "shell" => Some(Status::Shell),
+        "waiting" => {
+            let what = named(&state["waitingFor"]).unwrap_or_else(|| "an answer".to_owned());
+            Some(Status::Waiting { what })
+        }
+        _ => None,
+    }
+}
+
+fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
+    let mut args = words(["--permission-mode", mode(task.permissions)]);
+    let mut warnings = Vec::new();
+    match rules("claude", task)? {
+        Rules::Widen(allow) => args.extend(allow.iter().map(|rule| format!("--allowedTools={rule}"))),
+        Rules::Needless(warning) => warnings.push(warning),
+    }
+    if let Some(model) = task.model {
+        args.push(format!("--model={model}"));
+    }
+    match task.session {
+        Session::New => {}
+        Session::Minted(session) => args.push(format!("--session-id={session}")),
+        Session::Resumed(session) => args.push(format!("--resume={session}")),
+    }
+    let mut files = vec![PrivateFile {
+        path: task.private.join("claude-settings.json"),
+        content: settings(task).to_string(),
+    }];
+    args.push(format!("--settings={}", files[0].path.display()));
+    if let Some(system_prompt) = task.system_prompt {
+        let path = task.private.join("claude-system-prompt.txt");
+        args.push(format!("--append-system-prompt-file={}", path.display()));
+        files.push(PrivateFile { path, content: system_prompt.to_owned() });
+    }
+    if let Some(access) = task.bridge {
+        let path = task.private.join("claude-mcp.json");
+        args.push(format!("--mcp-config={}", path.display()));
+        args.push("--strict-mcp-config".to_owned());
+        args.push(format!("--allowedTools=mcp__{SERVER}"));
+        files.push(PrivateFile { path, content: servers(access) });
+    }
+    args.extend_from_slice(task.extra);
+    let mut launch = Launch::new(args, Stdin::Terminal);
+    launch.env = pairs([
+        ("TERM", "xterm-256color".to_owned()),
+        // Whoever starts a run in a folder trusts it; headless it does not ask either. All that this variable does.
+        ("CLAUDE_CODE_SANDBOXED", "1".to_owned()),
+        // It would clone its catalogue of plugins, replace itself, ask how it was.
+        ("CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL", "1".to_owned()),
+        ("DISABLE_AUTOUPDATER", "1".to_owned()),
+        ("CLAUDE_CODE_DISABLE_FEEDBACK_SURVEY", "1".to_owned()),
+    ]);
+    if task.bridge.is_some() {
+        launch.env.extend(connecting());
+    }
+    launch.files = files;
+    launch.warnings = warnings;
+    launch.as_root = as_root(task.permissions);
+    Ok(launch)
+}
+
+/// Settings for this run alone, laid over the person's own.
+fn settings(task: &Task<'_>) -> Value {
+    let mut settings = json!({
+        // Words that nobody typed would stand in the box.
+        "promptSuggestionEnabled": false,
+        "spinnerTipsEnabled": false,
+    });
+    if let Some(answerer) = task.answerer {
+        settings["hooks"] = hook::settings(answerer, task.permissions);
+    }
+    if task.permissions == Permissions::All {
+        settings["skipDangerousModePermissionPrompt"] = json!(true);
+    }
+    if task.bridge.is_some() {
+        // Servers of the project are left out then, but it asks about them all the same.
+        settings["enableAllProjectMcpServers"] = json!(true);
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_file_says_what_it_is_doing() {
+        let whole = br#"{"pid":24956,"sessionId":"ac51","cwd":"/w","procStart":"402752","version":"2.1.197",
+            "kind":"interactive","status":"waiting","waitingFor":"permission prompt"}"#;
+        let want = StateFile {
+            status: Some(Status::Waiting { what: "permission prompt".to_owned() }),
+            session: Some("ac51".to_owned()),
+            pid: Some(24956),
+            began: Some(402_752),
+            version: Some("2.1.197".to_owned()),
+        };
+        assert_eq!(Terminal.state(whole), Some(want));
+        let status = |text: &str| Terminal.state(text.as_bytes()).map(|state| state.status);
+        let table = [
+            (r#"{"status":"idle"}"#, Some(Some(Status::Idle))),
+            (r#"{"status":"busy"}"#, Some(Some(Status::Busy))),
+            (r#"{"status":"shell"}"#, Some(Some(Status::Shell))),
+            (r#"{"status":"dreaming"}"#, Some(None)),
+            ("{}", Some(None)),
+            (r#"{"status":"id"#, None),
+            ("", None),
+            ("[]", None),
+        ];
+        for (text, want) in table {
+            assert_eq!(status(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_is_known_again() {
+        let table = [
+            ("do it", "do it", true),
+            ("a\tb\r\nc  ", "a    b\nc", true),
+            ("do it", "do it twice", false),
+            ("", "x", false),
+        ];
+        for (typed, recorded, want) in table {
+            assert_eq!(Terminal.is_same_prompt(typed, recorded), want, "{typed:?} and {recorded:?}");
+        }
+    }
+}
