@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod hook;
 pub(crate) mod rehearse;
 pub(crate) mod run;
 pub(crate) mod runs;

@@ -28,6 +28,9 @@ fn main() -> ExitCode {
     if let Some(play) = ostler_process::contain::role(std::env::args_os().nth(1)) {
         return play();
     }
+    if let Some(ended) = commands::hook::answer(std::env::args_os()) {
+        return ended;
+    }
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(refusal) => return report::refuse(&refusal),
