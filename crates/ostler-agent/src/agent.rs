@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::bridge::Access;
+use crate::canonical::Message;
 use crate::endpoint::Endpoint;
 use crate::event::{AgentEvent, Usage};
 use crate::package::Package;
@@ -332,6 +333,22 @@ impl Whereabouts<'_> {
     }
 }
 
+/// What a session is to know that did not happen in it.
+pub struct Seed<'a> {
+    /// The agent's own id of the session: a UUID.
+    pub session: &'a str,
+    /// The directory it will be gone on with in: absolute, with links resolved.
+    pub workspace: &'a Path,
+    /// The model that said it. Without one the agent's own choice is left to it.
+    pub model: Option<&'a str>,
+    /// What was said ([`crate::history::History::sound`]).
+    pub messages: &'a [Message],
+    /// When, in RFC 3339 with milliseconds and `Z`.
+    pub at: &'a str,
+    /// Makes ids: each time another UUID.
+    pub id: &'a dyn Fn() -> String,
+}
+
 /// Where an agent's own record of a session is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TranscriptPlace {
@@ -410,6 +427,11 @@ pub trait Agent: Sync {
     }
     /// How its terminal program is driven, if it is.
     fn interactive(&self) -> Option<&'static dyn Interactive> {
+        None
+    }
+    /// Its own record of a session that knows a history, to be written before it is started with
+    /// [`Session::Resumed`]; nothing if it cannot be given one.
+    fn seed(&self, _seed: &Seed<'_>) -> Option<String> {
         None
     }
     /// Where its own record of a session is, if it keeps one.

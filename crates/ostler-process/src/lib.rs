@@ -7,6 +7,7 @@
 //! - [`workspace`]: what changes in the folder that an agent works in; [`tail`]: files that an agent goes on writing.
 //! - [`run`]: one supervised task, from its prompt to its outcome.
 //! - [`control`]: the socket on which a live run is asked things; [`notify`]: telling somebody how it ended.
+//! - [`seeding`]: a conversation that an agent is to know, written as its own record.
 //! - [`host`]: what this machine offers; [`syntax`]: whether a file can be read by the program that would run it.
 
 mod capture;
@@ -25,6 +26,7 @@ pub mod probe;
 pub mod run;
 #[cfg(test)]
 mod scripts;
+pub mod seeding;
 pub mod syntax;
 pub mod tail;
 mod watches;

@@ -12,11 +12,12 @@ mod launch;
 mod message;
 mod order;
 mod result;
+mod seed;
 mod terminal;
 mod transcript;
 
 use crate::agent::{
-    Agent, DUMMY_KEY, Decoder, Engine, Launch, Order, Refusal, Setup, Stage, Task, TranscriptPlace,
+    Agent, DUMMY_KEY, Decoder, Engine, Launch, Order, Refusal, Seed, Setup, Stage, Task, TranscriptPlace,
     Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
@@ -99,6 +100,9 @@ impl Agent for Claude {
     fn twins(&self) -> Twins {
         Twins::Named
     }
+    fn seed(&self, seed: &Seed<'_>) -> Option<String> {
+        Some(seed::seed(seed))
+    }
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         Some(transcript::place(whereabouts))
     }
@@ -146,6 +150,9 @@ impl Agent for ClaudeTerminal {
     }
     fn interactive(&self) -> Option<&'static dyn Interactive> {
         Some(&terminal::Terminal)
+    }
+    fn seed(&self, seed: &Seed<'_>) -> Option<String> {
+        Claude.seed(seed)
     }
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         Claude.transcript(whereabouts)
