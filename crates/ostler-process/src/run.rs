@@ -52,7 +52,7 @@ use company::Company;
 use desk::Desk;
 pub use environment::{PrivateError, inherited, rehearsed, write_private};
 use offline::Waited;
-pub use plan::{Checks, Incoming, Plan};
+pub use plan::{Checks, Incoming, Plan, Watching};
 use requests::Requests;
 pub use requests::{Request, Said, Unsaid};
 use round::{Round, Rounded};
@@ -371,7 +371,7 @@ impl<'a> Run<'a> {
                 &attempt.prompt,
             ),
         })?;
-        self.workplace.watch();
+        self.workplace.watch(self.plan.watch_workspace_after());
         Ok(Ok(Round::new(self, child, launch.stdin)))
     }
 

@@ -47,6 +47,8 @@ pub struct Tail {
     folders: HashMap<i32, Vec<PathBuf>>,
     files: HashMap<PathBuf, Seen>,
     look_at: Instant,
+    /// When to ask the kernel to tell, if that was put off.
+    watch_at: Option<Instant>,
 }
 
 /// A file as it was last seen.
@@ -61,17 +63,30 @@ impl Tail {
     /// Begins to follow. What is in the files by now is not growth. Never fails: without watches it looks every second.
     /// To be called, as everything here, within a runtime that has its drivers for I/O and time.
     pub fn new(places: impl IntoIterator<Item = Place>) -> Self {
-        let watches = AwaitedWatches::new();
-        let watches =
-            watches.inspect_err(|error| tracing::debug!(%error, "files are followed without watches")).ok();
+        Self::begin(places, opened(), None)
+    }
+
+    /// The same, but growth is told only once this time has passed, then also of what grew before. Until then it costs
+    /// nothing: taking watches away makes a process wait 10 to 20 ms for the kernel, which a short one need not.
+    pub fn late(places: impl IntoIterator<Item = Place>, after: Duration) -> Self {
+        Self::begin(places, None, Some(Instant::now() + after))
+    }
+
+    fn begin(
+        places: impl IntoIterator<Item = Place>,
+        watches: Option<AwaitedWatches>,
+        watch_at: Option<Instant>,
+    ) -> Self {
         let mut tail = Self {
             places: places.into_iter().collect(),
             watches,
             folders: HashMap::new(),
             files: HashMap::new(),
             look_at: Instant::now(),
+            watch_at,
         };
         tail.look();
+        tail.look_at = watch_at.unwrap_or(tail.look_at);
         tail
     }
 
@@ -104,6 +119,9 @@ impl Tail {
                     () = tokio::time::sleep_until(self.look_at) => Notice::Time,
                 },
             };
+            if self.watch_at.take_if(|at| *at <= Instant::now()).is_some() {
+                self.watches = opened();
+            }
             let grown = match notice {
                 Notice::Time => self.look(),
                 Notice::Watches => self.read_watches(),
@@ -115,6 +133,15 @@ impl Tail {
             if !grown.is_empty() {
                 return grown;
             }
+        }
+    }
+
+    /// Lets the kernel take the watches away beside whatever else is done. From now on it looks every second.
+    pub fn rest(&mut self) {
+        self.watch_at = None;
+        self.folders.clear();
+        if let Some(watches) = self.watches.take() {
+            tokio::task::spawn_blocking(move || drop(watches));
         }
     }
 
@@ -266,6 +293,13 @@ enum Notice {
     Watches,
     Time,
     Broken,
+}
+
+/// Nothing where the kernel has no room for watches.
+fn opened() -> Option<AwaitedWatches> {
+    AwaitedWatches::new()
+        .inspect_err(|error| tracing::debug!(%error, "files are followed without watches"))
+        .ok()
 }
 
 /// `ENOSPC` is the user's limit of watches.

@@ -69,6 +69,22 @@ async fn only_growth_is_told_and_only_of_what_is_followed() {
     assert_still(&mut tail);
 }
 
+#[tokio::test]
+async fn watches_that_begin_late_miss_nothing_and_can_rest() {
+    let scene = Scene::new();
+    scene.append("a.jsonl", "old\n");
+    let mut tail = Tail::late([scene.file("a.jsonl")], Duration::from_millis(1));
+    assert!(tail.watches.is_none(), "they have not begun");
+    scene.append("a.jsonl", "new\n");
+    scene.grow(&mut tail, &["a.jsonl"]).await;
+    assert!(tail.watches.is_some(), "they have begun");
+    scene.append("a.jsonl", "1\n");
+    scene.grow(&mut tail, &["a.jsonl"]).await;
+    tail.rest();
+    assert!(tail.watches.is_none(), "they rest");
+    assert_eq!(tail.files().collect::<Vec<_>>(), [(scene.path("a.jsonl").as_path(), 10)]);
+}
+
 /// A step of the same story, with watches and without.
 type Step = (&'static str, fn(&Scene), &'static [&'static str]);
 

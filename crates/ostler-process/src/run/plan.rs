@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Task};
 use ostler_agent::bridge::BridgeEvent;
@@ -13,6 +14,12 @@ use tokio::sync::mpsc;
 use super::attempt::Attempt;
 use super::bridge::Bridge;
 use super::requests::Request;
+
+/// How long nothing is watched, at most.
+const LONGEST_UNWATCHED: Duration = Duration::from_secs(2);
+
+/// The part of the watchdog's `silence` that this may take.
+const PART_OF_SILENCE: u32 = 8;
 
 /// What is to be done, with what, and how far it may go.
 pub struct Plan<'a> {
@@ -54,6 +61,18 @@ pub struct Plan<'a> {
     pub bridge: Option<&'a dyn Bridge>,
     /// What a person should know before it starts.
     pub warnings: Vec<String>,
+    /// When the workspace is watched.
+    pub watching: Watching,
+}
+
+/// When files are watched. To take watches away costs the end of a process 10 to 20 ms, which an agent that is done in
+/// a second need not be charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watching {
+    /// As soon as the agent starts: for whoever wants to hear of everything.
+    AtOnce,
+    /// Once the run has lasted a while.
+    Later,
 }
 
 /// What comes in from outside while a run lasts.
@@ -74,6 +93,19 @@ pub struct Checks<'a> {
 }
 
 impl Plan<'_> {
+    /// How long nothing that the agent writes is watched. A small part of the time that it may be silent.
+    pub(super) fn watch_after(&self) -> Duration {
+        (self.policy.limits.silence / PART_OF_SILENCE).min(LONGEST_UNWATCHED)
+    }
+
+    /// The same, for the folder that it works in.
+    pub(super) fn watch_workspace_after(&self) -> Duration {
+        match self.watching {
+            Watching::AtOnce => Duration::ZERO,
+            Watching::Later => self.watch_after(),
+        }
+    }
+
     /// How the agent would be started, or why it cannot be: for whoever wants to know before anything is written.
     pub fn launch(&self, private: &Path) -> Result<Launch, Refusal> {
         self.launch_of(&Attempt::first(self.prompt), private)

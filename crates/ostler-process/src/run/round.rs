@@ -244,6 +244,8 @@ impl<'r, 'a> Round<'r, 'a> {
 
     async fn exited(&mut self) -> Result<(), JournalError> {
         self.life = Life::Exited;
+        self.run.workplace.rest();
+        self.transcript.rest();
         self.tell_guard()?;
         self.stop_waiting()?;
         self.watch(Input::Exited).await?;

@@ -15,8 +15,10 @@ const LATE: Duration = Duration::from_millis(300);
 
 pub(super) struct Workplace {
     workspace: Workspace,
-    /// Begins with the first process, and ends with the run.
+    /// From the start of a process to its end.
     monitor: Option<Monitor>,
+    /// The one before, whose watches are being taken away.
+    rested: Option<Monitor>,
     /// At most one look is under way.
     taking: JoinSet<Snapshot>,
     /// As it was before the first process.
@@ -32,7 +34,15 @@ impl Workplace {
     pub(super) fn new(root: &Path, folder: &Path) -> Self {
         let home = folder.ancestors().nth(2).unwrap_or(folder);
         let workspace = Workspace { root: root.to_owned(), own: vec![home.to_owned()] };
-        Self { workspace, monitor: None, taking: JoinSet::new(), first: None, last: None, changes: None }
+        Self {
+            workspace,
+            monitor: None,
+            rested: None,
+            taking: JoinSet::new(),
+            first: None,
+            last: None,
+            changes: None,
+        }
     }
 
     /// Begins to look, before a process is started. Returns at once.
@@ -40,9 +50,17 @@ impl Workplace {
         self.taking.spawn(Snapshot::take(&self.workspace));
     }
 
-    /// Begins to watch, after a process was started. Returns at once.
-    pub(super) fn watch(&mut self) {
-        self.monitor.get_or_insert_with(|| Monitor::start(&self.workspace));
+    /// Begins to watch when this time has passed, after a process was started. Returns at once.
+    pub(super) fn watch(&mut self, after: Duration) {
+        self.monitor.get_or_insert_with(|| Monitor::start_after(&self.workspace, after));
+    }
+
+    /// Lets the watches be taken away beside whatever else is done: the kernel takes its time.
+    pub(super) fn rest(&mut self) {
+        if let Some(mut monitor) = self.monitor.take() {
+            monitor.rest();
+            self.rested = Some(monitor);
+        }
     }
 
     /// Waits until something changes; for ever if nobody watches. Cancel safe.

@@ -73,16 +73,22 @@ impl Monitor {
     /// Begins to look, on a thread of its own. Returns at once and never fails: without a thread nothing is ever told.
     /// What happens before the watches are set is not told either.
     pub fn start(workspace: &Workspace) -> Self {
-        Self::start_within(workspace, BOUNDS)
+        Self::start_after(workspace, Duration::ZERO)
     }
 
-    pub(super) fn start_within(workspace: &Workspace, bounds: Bounds) -> Self {
+    /// The same, but nothing is looked at before this time has passed.
+    pub fn start_after(workspace: &Workspace, after: Duration) -> Self {
+        Self::start_within(workspace, BOUNDS, after)
+    }
+
+    pub(super) fn start_within(workspace: &Workspace, bounds: Bounds, after: Duration) -> Self {
         let (teller, signal) = watch::channel(Method::Starting);
         let leash = Leash::default();
         let begun = UnixStream::pair().and_then(|(line, other_end)| {
             let look = Lookout {
                 workspace: workspace.clone(),
                 bounds,
+                after,
                 teller,
                 leash: leash.clone(),
                 line: other_end,
@@ -109,6 +115,12 @@ impl Monitor {
         }
     }
 
+    /// Ends the looking without waiting for it: from now on nothing is told.
+    pub fn rest(&mut self) {
+        self.leash.pull();
+        self.line = None;
+    }
+
     /// How it looks, at the moment.
     pub fn method(&self) -> Method {
         // Nobody is left to tell of a change of method.
@@ -118,8 +130,7 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        self.leash.pull();
-        self.line = None;
+        self.rest();
         let Some(thread) = self.thread.take() else { return };
         for _ in 0..LAST_LOOKS {
             if thread.is_finished() {
@@ -135,6 +146,8 @@ impl Drop for Monitor {
 struct Lookout {
     workspace: Workspace,
     bounds: Bounds,
+    /// How long to wait before the first look.
+    after: Duration,
     teller: watch::Sender<Method>,
     leash: Leash,
     line: UnixStream,
@@ -157,6 +170,9 @@ enum Woken {
 
 impl Lookout {
     fn out(self) {
+        if !self.after.is_zero() && self.wait(None, Some(self.after)) == Woken::Ended {
+            return;
+        }
         let ground = match Ground::of(&self.workspace) {
             Ok(ground) => ground,
             Err(error) => {

@@ -54,7 +54,7 @@ async fn a_wait_that_is_given_up_loses_nothing() {
 async fn with_too_many_folders_it_samples() {
     let (folder, workspace) = workspace(&[("a/1", "1"), ("b/1", "1"), ("c/1", "1")]);
     let bounds = Bounds { watches: 2, sample_every: Duration::from_millis(5) };
-    let mut monitor = Monitor::start_within(&workspace, bounds);
+    let mut monitor = Monitor::start_within(&workspace, bounds, Duration::ZERO);
     looks(&monitor, Method::Sampling).await;
     let mut number = 0;
     let change = async {
@@ -74,13 +74,26 @@ async fn with_too_many_folders_it_samples() {
 async fn it_goes_over_to_sampling_when_folders_become_too_many() {
     let (folder, workspace) = workspace(&[]);
     let bounds = Bounds { watches: 10, sample_every: Duration::from_millis(5) };
-    let mut monitor = Monitor::start_within(&workspace, bounds);
+    let mut monitor = Monitor::start_within(&workspace, bounds, Duration::ZERO);
     looks(&monitor, Method::Watching).await;
     for number in 0..20 {
         fs::create_dir(folder.path().join(number.to_string())).unwrap();
     }
     soon(monitor.changed()).await;
     looks(&monitor, Method::Sampling).await;
+}
+
+#[tokio::test]
+async fn looking_that_was_put_off_begins_late_or_never() {
+    let (folder, workspace) = workspace(&[("a/b", "1")]);
+    let mut monitor = Monitor::start_after(&workspace, Duration::from_millis(1));
+    looks(&monitor, Method::Watching).await;
+    write(folder.path(), "a/b", "2");
+    soon(monitor.changed()).await;
+    let mut monitor = Monitor::start_after(&workspace, Duration::from_secs(3600));
+    assert_eq!(monitor.method(), Method::Starting);
+    monitor.rest();
+    looks(&monitor, Method::Blind).await;
 }
 
 #[tokio::test]

@@ -64,7 +64,8 @@ enum Known {
 /// only begun has none: told to go on in it, the agent would not know with what.
 pub(in crate::run) fn is_there(plan: &Plan<'_>, session: &str) -> bool {
     let Some((places, reading)) = places(plan, session) else { return true };
-    let mut followed = Followed { session: session.to_owned(), tail: Tail::new(places), reading };
+    let tail = Tail::late(places, Duration::ZERO);
+    let mut followed = Followed { session: session.to_owned(), tail, reading };
     followed.find(Known::Nothing);
     match followed.reading {
         Reading::Nothing => true,
@@ -118,7 +119,8 @@ impl Transcript {
 
     fn follow_from(&mut self, plan: &Plan<'_>, session: &str, known: Known) {
         let Some((places, reading)) = places(plan, session) else { return };
-        let mut followed = Followed { session: session.to_owned(), tail: Tail::new(places), reading };
+        let tail = Tail::late(places, plan.watch_after());
+        let mut followed = Followed { session: session.to_owned(), tail, reading };
         followed.find(known);
         self.followed = Some(followed);
     }
@@ -133,6 +135,13 @@ impl Transcript {
         match &mut self.followed {
             Some(followed) => followed.tail.grew().await,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Nothing more is to be told while it grows: what there is can still be read.
+    pub(super) fn rest(&mut self) {
+        if let Some(followed) = &mut self.followed {
+            followed.tail.rest();
         }
     }
 

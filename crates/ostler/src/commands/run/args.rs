@@ -145,6 +145,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "K=V", value_parser = variable)]
     pub(super) env: Vec<(String, String)>,
 
+    /// Watch the workspace from the first moment, and not only once the run has lasted a while.
+    #[arg(long, hide = true)]
+    pub(super) watch_at_once: bool,
+
     /// Print only how it ended.
     #[arg(long, conflicts_with = "json")]
     pub(super) quiet: bool,

@@ -10,7 +10,7 @@ use ostler_agent::budget::Ledger;
 use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
-use ostler_process::run::{Beginning, Checks, Plan, RunError, inherited, limits_json};
+use ostler_process::run::{Beginning, Checks, Plan, RunError, Watching, inherited, limits_json};
 use ostler_rehearsal::script::Play;
 use rustix::fs::{Access, access};
 use serde_json::Value;
@@ -266,6 +266,7 @@ pub(super) async fn prepare<'a>(
         guard: std::env::current_exe().map_err(RunUsage::Guard)?,
         bridge: None,
         warnings: Vec::new(),
+        watching: if args.watch_at_once { Watching::AtOnce } else { Watching::Later },
     };
     let mut facts = facts(choice, found, terms);
     facts.given.bridge = wanted.is_some();

@@ -68,12 +68,13 @@ impl Trial<'_> {
         Ok(smoked)
     }
 
-    /// As a person would type it.
+    /// As a person would type it, but for the watches: an agent that is done in a second is to be heard on every channel.
     fn args(&self, agent: &dyn Agent, yard: &Yard, minted: Option<&str>) -> Vec<OsString> {
         let mut args: Vec<OsString> =
             ["--color", "never", "run", "--json", "--agent", agent.name()].map(Into::into).into();
         args.extend(["--cwd".into(), yard.workspace().into_os_string()]);
         args.extend(LIMITS.map(Into::into));
+        args.push("--watch-at-once".into());
         args.extend(["--require-artifact".into(), ARTIFACT.into()]);
         if let Some(id) = minted {
             args.extend(["--session-id".into(), id.into()]);
