@@ -29,6 +29,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::terminal::pty::Size;
+
 pub use contained::{Contained, Guard};
 pub use error::StartError;
 pub use leaf::anticipate;
@@ -81,6 +83,8 @@ pub enum Stdin {
     Piped,
     /// Nothing: the end at once.
     Null,
+    /// A terminal of this size, to which it also writes. It is the agent's controlling terminal, and nobody else's.
+    Terminal(Size),
 }
 
 /// What to start.

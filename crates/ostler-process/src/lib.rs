@@ -8,6 +8,7 @@
 //! - [`run`]: one supervised task, from its prompt to its outcome.
 //! - [`control`]: the socket on which a live run is asked things; [`notify`]: telling somebody how it ended.
 //! - [`seeding`]: a conversation that an agent is to know, written as its own record.
+//! - [`terminal`]: agents that are driven through their own terminal program.
 //! - [`host`]: what this machine offers; [`syntax`]: whether a file can be read by the program that would run it.
 
 mod capture;
@@ -29,5 +30,7 @@ mod scripts;
 pub mod seeding;
 pub mod syntax;
 pub mod tail;
+#[cfg(target_os = "linux")]
+pub mod terminal;
 mod watches;
 pub mod workspace;

@@ -203,7 +203,7 @@ impl Tail {
     /// The files of a place. Each folder is watched before it is read, so that none slips through.
     fn found_in(&mut self, place: &Place) -> Vec<PathBuf> {
         self.reach(place.folder());
-        if let Place::File(path) = place {
+        if let Place::File(path) | Place::Whole(path) = place {
             return vec![path.clone()];
         }
         let (mut found, mut looked_into) = (Vec::new(), 0);
@@ -283,8 +283,10 @@ impl Tail {
         }
         let was = self.files.insert(path.to_owned(), now);
         let had = was.filter(|was| was.id == now.id).map_or(0, |was| was.length);
+        let is_whole =
+            self.places.iter().any(|place| matches!(place, Place::Whole(wanted) if wanted == path));
         // A file that is shorter was cut and written anew.
-        now.length != had && now.length > 0
+        (is_whole || now.length != had) && now.length > 0
     }
 }
 

@@ -20,6 +20,7 @@ use super::family;
 use super::launch::{self, Pipes};
 use super::wire::{self, Farewell, MESSAGE_BYTES, Order, Report};
 use super::{Exit, Spawn, StopSignal, Survivors, Tier, TreeSample};
+use crate::terminal::pty::Pty;
 
 /// How long the guardian may take to end everything and to say so, before it is done from here. More than its own
 /// limit, so that this means that the guardian itself was stopped.
@@ -36,10 +37,12 @@ const DROP_LIMIT: Duration = Duration::from_secs(1);
 pub struct Contained {
     /// What the agent reads, if it is piped. Dropping it is the end of the input.
     pub stdin: Option<Sender>,
-    /// What the agent says.
+    /// What the agent says, unless it is on a terminal.
     pub stdout: Option<Receiver>,
-    /// What the agent says on the side.
+    /// What the agent says on the side, likewise.
     pub stderr: Option<Receiver>,
+    /// The terminal that it is on, if it is on one.
+    pub terminal: Option<Pty>,
     pid: u32,
     tier: Tier,
     leader: OwnedFd,
@@ -93,15 +96,35 @@ impl Contained {
 
     pub(super) fn new(launched: Launched) -> Self {
         let Launched { pipes, pid, tier, leader, lifeline, guardian, reach } = launched;
-        let Pipes { stdin, stdout, stderr } = pipes;
-        let (stdout, stderr) = (Some(stdout), Some(stderr));
+        let Pipes { stdin, stdout, stderr, terminal } = pipes;
         let (exit, state, guard) = (None, State::Running, Guard::Held);
-        Self { stdin, stdout, stderr, pid, tier, leader, lifeline, guardian, reach, exit, state, guard }
+        Self {
+            stdin,
+            stdout,
+            stderr,
+            terminal,
+            pid,
+            tier,
+            leader,
+            lifeline,
+            guardian,
+            reach,
+            exit,
+            state,
+            guard,
+        }
     }
 
     /// The leader's number, for people to read. Never signal it: use [`Self::signal`]. Zero if it ended at once.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// The number by which the leader knows itself: in a PID namespace that is another one. None once it has ended.
+    pub fn own_pid(&self) -> Option<u32> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        numbers.split_whitespace().next_back()?.parse().ok()
     }
 
     /// What the kernel confirmed.

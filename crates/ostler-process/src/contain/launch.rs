@@ -26,6 +26,7 @@ use super::leaf::Leaf;
 use super::plan::{self, Plan};
 use super::wire::{self, Brief, Demand, Report};
 use super::{FORCE_TIER, GUARD, MARK, Spawn, Stdin, Tier};
+use crate::terminal::pty::Pty;
 
 /// How long a guardian may take to say that the agent has begun, or why not. It gives up on the shim earlier.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -224,8 +225,9 @@ const LARGE_PIPE: usize = 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Pipes {
     pub(super) stdin: Option<Sender>,
-    pub(super) stdout: Receiver,
-    pub(super) stderr: Receiver,
+    pub(super) stdout: Option<Receiver>,
+    pub(super) stderr: Option<Receiver>,
+    pub(super) terminal: Option<Pty>,
 }
 
 impl Pipes {
@@ -237,6 +239,14 @@ impl Pipes {
                 let (reader, writer) = io::pipe()?;
                 (Some(Sender::from_owned_fd(writer.into())?), reader.into())
             }
+            Stdin::Terminal(size) => {
+                let (terminal, theirs) = Pty::open(size)?;
+                let streams = [theirs.try_clone()?, theirs.try_clone()?, theirs];
+                return Ok((
+                    Self { stdin: None, stdout: None, stderr: None, terminal: Some(terminal) },
+                    streams,
+                ));
+            }
         };
         let (stdout, says) = io::pipe()?;
         // As it comes, a pipe holds 64 KiB. One that may not be made larger is as good as any.
@@ -244,8 +254,9 @@ impl Pipes {
         let (stderr, grumbles) = io::pipe()?;
         let pipes = Self {
             stdin: ours,
-            stdout: Receiver::from_owned_fd(stdout.into())?,
-            stderr: Receiver::from_owned_fd(stderr.into())?,
+            stdout: Some(Receiver::from_owned_fd(stdout.into())?),
+            stderr: Some(Receiver::from_owned_fd(stderr.into())?),
+            terminal: None,
         };
         Ok((pipes, [reads, says.into(), grumbles.into()]))
     }

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal, setsid};
+use rustix::process::{Pid, Signal, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid};
+use rustix::termios::isatty;
 
 use super::plan::{self, Plan};
 use super::wire::{self, Refusal, ShimBrief, Step};
@@ -58,6 +59,10 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
     let mut go = [0];
     if status.read(&mut go).map_err(at(Step::Guard))? == 0 {
         return Err(None);
+    }
+    if isatty(&stdin) {
+        // One that was made for it. The session is new, so that it has none yet.
+        ioctl_tiocsctty(&stdin).map_err(io::Error::from).map_err(at(Step::Contain))?;
     }
     std::env::set_current_dir(&plan.folder).map_err(at(Step::Folder))?;
     check(&plan).map_err(at(Step::Program))?;

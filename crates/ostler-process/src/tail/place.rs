@@ -11,6 +11,8 @@ const MOST_DEPTH: usize = 4;
 pub enum Place {
     /// Exactly this file.
     File(PathBuf),
+    /// Exactly this file, which is written anew each time: whatever is done to it counts as growth.
+    Whole(PathBuf),
     /// All files below this folder, four folders deep at most, whose names fit: `*` stands for any characters.
     Below {
         /// The folder.
@@ -24,7 +26,7 @@ impl Place {
     /// The folder in which, or below which, the files are.
     pub(super) fn folder(&self) -> &Path {
         match self {
-            Self::File(path) => path.parent().unwrap_or(path),
+            Self::File(path) | Self::Whole(path) => path.parent().unwrap_or(path),
             Self::Below { folder, .. } => folder,
         }
     }
@@ -32,7 +34,7 @@ impl Place {
     /// Whether a file belongs to it.
     pub(super) fn wants(&self, path: &Path) -> bool {
         match self {
-            Self::File(wanted) => path == wanted,
+            Self::File(wanted) | Self::Whole(wanted) => path == wanted,
             Self::Below { name, .. } => {
                 path.parent().is_some_and(|parent| self.depth(parent).is_some())
                     && path.file_name().is_some_and(|found| fits(name.as_bytes(), found.as_bytes()))

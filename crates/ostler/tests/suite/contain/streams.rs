@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use ostler_process::contain::{Contained, Exit, Stdin, StopSignal, Survivors, Tier};
+use ostler_process::terminal::pty::Size;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
@@ -60,6 +61,39 @@ async fn input_is_given_and_its_end_too() {
         assert_eq!(line(&mut says).await, "end");
         assert_eq!(contained.leader_exit().await, Exit::Code(0));
         timeout(DEADLINE, contained.gone()).await.unwrap();
+        assert_eq!(contained.kill_all().await, Survivors(0));
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_is_the_agents_own_in_every_tier() {
+    for tier in tiers().await {
+        let run = run_name();
+        let script =
+            "stty size; echo own $$; : >/dev/tty && echo controlling; read line; echo got $line; exit 7";
+        let mut spawn = shell(&run, script, tier);
+        spawn.stdin = Stdin::Terminal(Size { columns: 81, rows: 25 });
+        let mut contained = Contained::start(spawn).await.unwrap();
+        let own = contained.own_pid().unwrap();
+        let terminal = contained.terminal.take().unwrap();
+        assert!(contained.stdout.is_none() && contained.stderr.is_none());
+        assert_eq!(terminal.write(b"hello\n").await.unwrap(), 6);
+        let (mut seen, mut buffer) = (Vec::new(), [0; 256]);
+        loop {
+            let count = timeout(DEADLINE, terminal.read(&mut buffer)).await.unwrap().unwrap();
+            if count == 0 {
+                break;
+            }
+            seen.extend_from_slice(&buffer[..count]);
+        }
+        let seen = String::from_utf8(seen).unwrap();
+        let mut lines: Vec<&str> = seen.lines().filter(|line| *line != "hello").collect();
+        lines.sort_unstable();
+        let own = format!("own {own}");
+        let mut want = ["25 81", own.as_str(), "controlling", "got hello"];
+        want.sort_unstable();
+        assert_eq!(lines, want, "{}", tier.name());
+        assert_eq!(contained.leader_exit().await, Exit::Code(7));
         assert_eq!(contained.kill_all().await, Survivors(0));
     }
 }
