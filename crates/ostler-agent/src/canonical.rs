@@ -228,7 +228,8 @@ impl Block {
     }
 }
 
-fn composed(text: &str) -> std::borrow::Cow<'_, str> {
+/// Letters and their marks in one.
+pub(crate) fn composed(text: &str) -> std::borrow::Cow<'_, str> {
     const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
     NFC.normalize(text)
 }

@@ -16,11 +16,14 @@
 //! - [`smoke`]: whether an agent is still driven as it should be, and what to do if not.
 //! - [`terminal`]: what must be known to drive an agent's terminal program; [`turning`]: whether a turn in it is over.
 //! - [`canonical`]: messages in one form; [`history`]: a conversation that an agent is to go on with.
+//! - [`look`]: what a terminal shows; [`dialogs`]: its dialogs, [`answering`]: how they are answered; [`typing`],
+//!   [`interrupting`]: how a prompt gets in, and how a turn is broken off.
 //! - [`document`]: files that people write, read with errors that help.
 
 pub mod advice;
 pub mod agent;
 pub mod agents;
+pub mod answering;
 pub mod artifact;
 pub mod bridge;
 pub mod budget;
@@ -28,12 +31,15 @@ pub mod canonical;
 pub mod check;
 pub mod command_line;
 pub mod completion;
+pub mod dialogs;
 pub mod document;
 pub mod endpoint;
 pub mod event;
 pub mod failure;
 pub mod framer;
 pub mod history;
+pub mod interrupting;
+pub mod look;
 pub mod outcome;
 pub mod package;
 pub mod policy;
@@ -45,5 +51,6 @@ pub mod standing;
 pub mod stopping;
 pub mod terminal;
 pub mod turning;
+pub mod typing;
 pub mod waiting;
 pub mod watchdog;

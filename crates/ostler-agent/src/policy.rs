@@ -4,21 +4,28 @@ use crate::agent::{Decision, Order, Permissions};
 use crate::event::Blocked;
 use crate::stopping::StopReason;
 
+/// What an agent is told that asks a person something.
+pub(crate) const NOBODY: &str =
+    "nobody is there to answer; choose what seems best, say what you chose, and go on";
+
+/// What an agent is told that may not do what it asks for. None, if it may.
+pub(crate) fn denial(permissions: Permissions) -> Option<&'static str> {
+    match permissions {
+        Permissions::All => None,
+        Permissions::Edits => Some("this run may only change files in its workspace; go on without it"),
+        Permissions::Deny => Some("this run may only read; go on without it"),
+    }
+}
+
 /// The answer that policy gives. None, if nothing is asked, or if it is nothing that policy could answer.
 pub fn answer(permissions: Permissions, blocked: &Blocked) -> Option<Order> {
     let denied = |why: &str| Decision::Deny(why.to_owned());
     let (request, decision) = match blocked {
-        Blocked::Permission { request, input, .. } => match permissions {
-            Permissions::All => (request, Decision::Allow(input.clone())),
-            Permissions::Edits => {
-                (request, denied("this run may only change files in its workspace; go on without it"))
-            }
-            Permissions::Deny => (request, denied("this run may only read; go on without it")),
+        Blocked::Permission { request, input, .. } => match denial(permissions) {
+            None => (request, Decision::Allow(input.clone())),
+            Some(why) => (request, denied(why)),
         },
-        Blocked::Question { request, .. } => (
-            request,
-            denied("nobody is there to answer; choose what seems best, say what you chose, and go on"),
-        ),
+        Blocked::Question { request, .. } => (request, denied(NOBODY)),
         Blocked::Dialog { .. }
         | Blocked::Retrying { .. }
         | Blocked::Withdrawn { .. }

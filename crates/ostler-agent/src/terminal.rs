@@ -7,6 +7,9 @@
 use std::path::PathBuf;
 
 use crate::agent::{Launch, Permissions, Refusal, Task, Whereabouts};
+use crate::dialogs::Dialog;
+use crate::look::Look;
+use crate::typing::{Prepared, Sight, Unsendable};
 
 /// What a terminal program says it is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,4 +66,10 @@ pub trait Interactive: Sync {
     fn answer(&self, asked: &[u8], permissions: Permissions) -> Option<String>;
     /// Whether a prompt that it recorded is the one that was typed: it changes some of what it is given.
     fn is_same_prompt(&self, typed: &str, recorded: &str) -> bool;
+    /// The form in which a prompt is typed, or why it cannot be.
+    fn sendable(&self, text: &str) -> Result<Prepared, Unsendable>;
+    /// What its screen says about the input box.
+    fn sight(&self, look: &Look) -> Sight;
+    /// The dialog that is up, if one is.
+    fn dialog(&self, look: &Look) -> Option<Dialog>;
 }

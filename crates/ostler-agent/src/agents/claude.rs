@@ -1,8 +1,8 @@
 //! Claude Code. Facts: observed on 2.1.197.
 //!
 //! `launch` starts it, `control` is what is said to it, `decoder` what it says on its standard output, `transcript` what
-//! it writes into its own file. `terminal` is what is different where its own screen is
-//! driven, `hook` what it asks there, `order` in which order its file is read.
+//! it writes into its own file. `terminal` is what is different where its own screen is driven: `screen` what it shows,
+//! `prompt` what it takes, `hook` what it asks, `order` in which order its file is read.
 
 mod control;
 mod decoder;
@@ -11,7 +11,9 @@ mod hook;
 mod launch;
 mod message;
 mod order;
+mod prompt;
 mod result;
+mod screen;
 mod seed;
 mod terminal;
 mod transcript;

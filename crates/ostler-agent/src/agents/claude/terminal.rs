@@ -5,15 +5,18 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::hook;
 use super::launch::{as_root, connecting, mode, servers};
+use super::{hook, prompt, screen};
 use crate::agent::{
     Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, Whereabouts, pairs, words,
 };
 use crate::agents::reading::{named, small};
 use crate::agents::rules::{Rules, rules};
 use crate::bridge::SERVER;
+use crate::dialogs::Dialog;
+use crate::look::Look;
 use crate::terminal::{Interactive, StateFile, Status};
+use crate::typing::{Prepared, Sight, Unsendable};
 
 /// Knows the terminal program.
 pub(super) struct Terminal;
@@ -39,10 +42,17 @@ impl Interactive for Terminal {
     fn answer(&self, asked: &[u8], permissions: Permissions) -> Option<String> {
         hook::answer(asked, permissions)
     }
-    /// Tabs become four spaces, CRLF a line feed, and blanks at the end are gone.
     fn is_same_prompt(&self, typed: &str, recorded: &str) -> bool {
-        let as_recorded = typed.replace("\r\n", "\n").replace('\t', "    ");
-        as_recorded.trim_end() == recorded.replace("\r\n", "\n").replace('\t', "    ").trim_end()
+        prompt::recorded(typed) == prompt::recorded(recorded)
+    }
+    fn sendable(&self, text: &str) -> Result<Prepared, Unsendable> {
+        prompt::sendable(text)
+    }
+    fn sight(&self, look: &Look) -> Sight {
+        screen::sight(look)
+    }
+    fn dialog(&self, look: &Look) -> Option<Dialog> {
+        screen::dialog(look)
     }
 }
 
