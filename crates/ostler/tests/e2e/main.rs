@@ -11,6 +11,8 @@ mod checks;
 #[cfg(target_os = "linux")]
 mod hangs;
 #[cfg(target_os = "linux")]
+mod injection;
+#[cfg(target_os = "linux")]
 mod offline;
 #[cfg(target_os = "linux")]
 mod permissions;
@@ -26,6 +28,8 @@ mod scripts;
 mod smoke;
 mod stage;
 mod sweep;
+#[cfg(target_os = "linux")]
+mod tap;
 #[cfg(target_os = "linux")]
 mod yard;
 
