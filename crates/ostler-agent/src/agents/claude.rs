@@ -130,7 +130,9 @@ impl Agent for ClaudeTerminal {
         &["auth", "login"]
     }
     fn rehearsed(&self, stage: &Stage) -> Setup {
-        rehearsed(stage)
+        let mut setup = rehearsed(stage);
+        setup.files.push(terminal::settled(stage));
+        setup
     }
     fn by_hand(&self, prompt: &str) -> Vec<String> {
         words([prompt])

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::launch::{as_root, connecting, mode, servers};
 use super::{hook, prompt, screen};
 use crate::agent::{
-    Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, Whereabouts, pairs, words,
+    DUMMY_KEY, Launch, Permissions, PrivateFile, Refusal, Session, Stage, Stdin, Task, Whereabouts, pairs,
+    words,
 };
 use crate::agents::reading::{named, small};
 use crate::agents::rules::{Rules, rules};
@@ -17,6 +18,9 @@ use crate::dialogs::Dialog;
 use crate::look::Look;
 use crate::terminal::{Interactive, StateFile, Status};
 use crate::typing::{Prepared, Sight, Unsendable};
+
+/// How much of the end of a key it remembers.
+const APPROVED_END: usize = 20;
 
 /// Knows the terminal program.
 pub(super) struct Terminal;
@@ -119,6 +123,16 @@ fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     launch.warnings = warnings;
     launch.as_root = as_root(task.permissions);
     Ok(launch)
+}
+
+/// What a person would have settled when it was first started: without it, it asks its provider, whatever address it is
+/// given, and then about the key.
+pub(super) fn settled(stage: &Stage) -> PrivateFile {
+    // It remembers no key, only the end of it.
+    let end = &DUMMY_KEY[DUMMY_KEY.len().saturating_sub(APPROVED_END)..];
+    let approved = json!({"approved": [end], "rejected": []});
+    let content = json!({"hasCompletedOnboarding": true, "customApiKeyResponses": approved});
+    PrivateFile { path: stage.home.join(".claude").join(".claude.json"), content: content.to_string() }
 }
 
 /// Settings for this run alone, laid over the person's own.
