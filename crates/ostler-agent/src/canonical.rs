@@ -13,7 +13,6 @@
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,36 +233,22 @@ pub(crate) fn composed(text: &str) -> std::borrow::Cow<'_, str> {
     NFC.normalize(text)
 }
 
-/// What tells one conversation from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fingerprint([u8; 32]);
-
-impl Fingerprint {
-    /// The same for equal conversations, in whatever form they came.
-    pub fn of(messages: &[Message]) -> Self {
-        let mut hash = Sha256::new();
-        let mut role = None;
-        for message in messages {
-            for block in message.blocks.iter().filter_map(Block::canonical) {
-                // Neighbours with the same role are one message, also where what was between them does not count.
-                if role.replace(message.role) != Some(message.role) {
-                    hash.update(message.role.name());
-                    hash.update("\n");
-                }
-                let mut line = String::new();
-                sorted(&block, &mut line);
-                line.push('\n');
-                hash.update(line);
+/// The canonical form of a conversation: the same text for equal ones, in whatever form they came. It is as long as they
+/// are; whoever keeps it keeps a hash of it.
+pub fn form(messages: &[Message]) -> String {
+    let (mut form, mut role) = (String::new(), None);
+    for message in messages {
+        for block in message.blocks.iter().filter_map(Block::canonical) {
+            // Neighbours with the same role are one message, also where what was between them does not count.
+            if role.replace(message.role) != Some(message.role) {
+                form.push_str(message.role.name());
+                form.push('\n');
             }
+            sorted(&block, &mut form);
+            form.push('\n');
         }
-        Self(hash.finalize().into())
     }
-}
-
-impl std::fmt::Display for Fingerprint {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
-    }
+    form
 }
 
 /// JSON whose keys are in order, on one line.
@@ -290,7 +275,7 @@ fn sorted(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            out.push_str(&value.to_string())
+            out.push_str(&value.to_string());
         }
     }
 }

@@ -6,8 +6,8 @@ fn items(messages: &Value) -> &[Value] {
     messages.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn fingerprint(messages: &Value) -> Fingerprint {
-    Fingerprint::of(&read(items(messages)).unwrap_or_default())
+fn formed(messages: &Value) -> String {
+    form(&read(items(messages)).unwrap_or_default())
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn the_same_conversation_in_many_forms() {
         ),
     ];
     for (name, left, right) in table {
-        assert_eq!(fingerprint(&left), fingerprint(&right), "{name}");
-        assert_ne!(fingerprint(&left), fingerprint(&json!([])), "{name}");
+        assert_eq!(formed(&left), formed(&right), "{name}");
+        assert_ne!(formed(&left), formed(&json!([])), "{name}");
     }
 }
 
@@ -74,7 +74,7 @@ fn other_conversations_differ() {
     ];
     for (at, left) in table.iter().enumerate() {
         for right in &table[at + 1..] {
-            assert_ne!(fingerprint(left), fingerprint(right), "{left} and {right}");
+            assert_ne!(formed(left), formed(right), "{left} and {right}");
         }
     }
 }
@@ -118,7 +118,7 @@ proptest! {
         let once = read(&messages).unwrap_or_default();
         let echoed: Vec<Value> = once.iter().map(Message::written).collect();
         let twice = read(&echoed).unwrap_or_default();
-        prop_assert_eq!(Fingerprint::of(&once), Fingerprint::of(&twice));
+        prop_assert_eq!(form(&once), form(&twice));
         prop_assert_eq!(once, twice);
     }
 
@@ -127,6 +127,6 @@ proptest! {
         let before = read(&messages).unwrap_or_default();
         let mut after = before.clone();
         after.push(Message { role: Role::User, blocks: vec![Block::Text("more".to_owned())] });
-        prop_assert_ne!(Fingerprint::of(&before), Fingerprint::of(&after));
+        prop_assert_ne!(form(&before), form(&after));
     }
 }

@@ -22,7 +22,7 @@ const IDLE_AND_ANSWERED: Duration = Duration::from_secs(2);
 const IDLE_UNANSWERED: Duration = Duration::from_secs(5);
 
 /// The same, after we pressed Esc: what was interrupted is written within 300 ms, or not at all.
-const IDLE_INTERRUPTED: Duration = Duration::from_millis(1_500);
+const IDLE_INTERRUPTED: Duration = Duration::from_secs(1);
 
 /// How long nothing must follow an answer: the file is written every 100 ms, a block at a time.
 const NOTHING_FOLLOWS: Duration = Duration::from_millis(750);

@@ -82,6 +82,9 @@ fn take(turning: &mut Turning, at: Duration, step: Step) -> Verdict {
     turning.step(at, &input)
 }
 
+/// What was seen when, in milliseconds, and what was said to it.
+type Seen<'a> = &'a [(u64, Step, Verdict)];
+
 const fn ended(by: Evidence, interrupted: bool) -> Verdict {
     Verdict::Ended { by, interrupted }
 }
@@ -94,7 +97,7 @@ fn the_end_of_a_turn() {
         Unfinished, Untaken, Waiting,
     };
     use Verdict::Open;
-    let table: &[(&str, &[(u64, Step, Verdict)])] = &[
+    let table: &[(&str, Seen<'_>)] = &[
         (
             "a record ends it, at once and once",
             &[
@@ -144,8 +147,8 @@ fn the_end_of_a_turn() {
                 (20, Asked, Open),
                 (1_000, Esc, Open),
                 (1_200, Idle, Open),
-                (2_699, Tick, Open),
-                (2_700, Tick, ended(State, true)),
+                (2_199, Tick, Open),
+                (2_200, Tick, ended(State, true)),
             ],
         ),
         (

@@ -160,6 +160,8 @@ impl Claude {
     /// The session, once: each record names it.
     fn begun(&mut self, record: &Value) -> Vec<AgentEvent> {
         match named(&record["sessionId"]) {
+            // Written into the file of a session that was left.
+            Some(_) if record["type"] == "cost-state" => Vec::new(),
             Some(session) if session != self.session => {
                 self.session.clone_from(&session);
                 vec![AgentEvent::Started { session, model: None }]
@@ -181,7 +183,10 @@ impl Claude {
         } else if record["isSidechain"] == true || !events.is_empty() {
             // A sub-agent's prompt is the input of the call that started it.
         } else if words.starts_with(INTERRUPTED) && record["promptSource"].is_null() {
-            events.push(self.ended(TurnOutcome::Interrupted));
+            // An end that was told is not told again.
+            if self.turn != Turn::Ended {
+                events.push(self.ended(TurnOutcome::Interrupted));
+            }
         } else if record["isMeta"] != true && record["isCompactSummary"] != true {
             events.extend(message::prompt(&record["message"]).and_then(|text| self.asked(text)));
         }
