@@ -1,0 +1,124 @@
+//! What `vt100` knows of a screen and does not tell: saved cursors, regions that scroll, modes that it passes over.
+//! With it a screen can be drawn again elsewhere.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::csi::Csi;
+
+/// Modes that whoever shows the screen must know: it tells of focus, of colours, of its wheel.
+const TOLD: [u16; 4] = [12, 1004, 1007, 2031];
+
+/// Of the main screen and of the alternate one.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    main: Side,
+    alternate: Side,
+    modes: BTreeSet<u16>,
+}
+
+#[derive(Debug, Default)]
+struct Side {
+    /// Where the saved cursor is, and how it would write.
+    saved: Option<((u16, u16), String)>,
+    /// First and last row of the part that scrolls.
+    region: Option<(u16, u16)>,
+}
+
+impl Memory {
+    fn side(&mut self, screen: &vt100::Screen) -> &mut Side {
+        if screen.alternate_screen() { &mut self.alternate } else { &mut self.main }
+    }
+
+    /// The cursor is saved.
+    pub(super) fn save(&mut self, screen: &vt100::Screen) {
+        self.side(screen).saved = Some((screen.cursor_position(), screen.attributes_formatted()));
+    }
+
+    /// Which rows scroll is set.
+    pub(super) fn region(&mut self, screen: &vt100::Screen, csi: Csi<'_>) {
+        let rows = screen.size().0.get();
+        let mut numbers = csi.numbers();
+        let first = numbers.next().unwrap_or(0).max(1);
+        let last = match numbers.next().unwrap_or(0) {
+            0 => rows,
+            last => last.min(rows),
+        };
+        let is_part = first < last && (first, last) != (1, rows);
+        self.side(screen).region = is_part.then_some((first, last));
+    }
+
+    /// A mode is set or reset.
+    pub(super) fn mode(&mut self, mode: u16, is_set: bool) {
+        if !TOLD.contains(&mode) {
+            return;
+        }
+        if is_set {
+            self.modes.insert(mode);
+        } else {
+            self.modes.remove(&mode);
+        }
+    }
+
+    /// The alternate screen is new.
+    pub(super) fn cleared(&mut self) {
+        self.alternate = Side::default();
+    }
+
+    /// With its size a terminal forgets which rows scroll.
+    pub(super) fn resized(&mut self) {
+        self.main.region = None;
+        self.alternate.region = None;
+    }
+
+    /// Draws the main screen, which the alternate one hides, and goes over to that.
+    pub(super) fn draw_below(&self, screen: &vt100::Screen, drawn: &mut String) {
+        self.main.draw(screen, drawn);
+        if let Some(saved) = &self.main.saved {
+            place(saved, screen, drawn);
+        }
+        // This saves the cursor as it is.
+        drawn.push_str("\x1b[?1049h");
+    }
+
+    /// Draws what is shown.
+    pub(super) fn draw(&self, screen: &vt100::Screen, drawn: &mut String) {
+        let side = if screen.alternate_screen() { &self.alternate } else { &self.main };
+        side.draw(screen, drawn);
+        if let Some(saved) = &side.saved {
+            place(saved, screen, drawn);
+            drawn.push_str("\x1b7");
+        }
+        // A cursor that waits in the last column is brought there by a letter, in that letter's colours.
+        drawn.push_str("\x1b[m");
+        drawn.push_str(&screen.cursor_state_formatted());
+        drawn.push_str(&screen.attributes_formatted());
+        drawn.push_str(&screen.input_mode_formatted());
+        for mode in &self.modes {
+            // Writing to a string does not fail.
+            let _ = write!(drawn, "\x1b[?{mode}h");
+        }
+    }
+}
+
+impl Side {
+    fn draw(&self, screen: &vt100::Screen, drawn: &mut String) {
+        drawn.push_str(&screen.contents_formatted());
+        if let Some((first, last)) = self.region {
+            let _ = write!(drawn, "\x1b[{first};{last}r");
+        }
+    }
+}
+
+fn place(((row, column), writes): &((u16, u16), String), screen: &vt100::Screen, drawn: &mut String) {
+    let columns = screen.size().1.get();
+    let _ = write!(drawn, "\x1b[{};{}H", row + 1, (*column).min(columns - 1) + 1);
+    let last = screen.cell(*row, columns - 1).filter(|_| *column >= columns);
+    // It waits in the last column, where only a letter brings it: the one that is there.
+    if last.is_some_and(vt100::Cell::has_contents) {
+        let letter = screen.rows_formatted(columns - 1, 1).nth(usize::from(*row));
+        drawn.push_str("\x1b[m");
+        drawn.push_str(&letter.unwrap_or_default());
+    }
+    drawn.push_str(writes);
+}
