@@ -111,7 +111,7 @@ fn the_pinned_agents_are_the_ones_ostler_was_proven_with() {
 
 #[test]
 fn locks_of_npm_packages_leave_the_registry_open() {
-    for folder in ["agents", "clients"] {
+    for folder in ["agents", "agents/newer", "clients"] {
         let lock = json(&format!("{folder}/package-lock.json"));
         let packages = lock["packages"].as_object().expect("the lock lists packages");
         let has_registry = |entry: &Value| entry.get("resolved").is_some();
