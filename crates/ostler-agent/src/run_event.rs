@@ -66,6 +66,11 @@ pub enum RunEventKind {
         /// What.
         text: String,
     },
+    /// What the agent's terminal showed when something was wrong with it.
+    Screen {
+        /// Its rows.
+        text: String,
+    },
     /// The run waits for something outside: a quota, a network.
     Parked {
         /// For what.

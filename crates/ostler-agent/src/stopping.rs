@@ -147,6 +147,8 @@ pub enum Ear {
     Listens,
     /// Nobody holds the other end any more.
     Closed,
+    /// It is a terminal: a turn is broken off there, but it has no end.
+    Terminal,
 }
 
 /// One thing that the ladder is told.
@@ -343,8 +345,10 @@ impl Ladder {
     /// Steps on the rung, or on the next one that makes sense. Never goes back, nor twice on the same.
     fn climb(&mut self, rung: Rung) -> Action {
         let rung = match (rung, self.ear) {
-            (Rung::Interrupt | Rung::CloseStdin, Ear::Closed) => Rung::Int,
-            (rung, Ear::Listens | Ear::Closed) => rung,
+            (Rung::Interrupt | Rung::CloseStdin, Ear::Closed) | (Rung::CloseStdin, Ear::Terminal) => {
+                Rung::Int
+            }
+            (rung, Ear::Listens | Ear::Closed | Ear::Terminal) => rung,
         };
         match self.state {
             State::On { rung: current, .. } if current >= rung => return Action::Nothing,

@@ -55,6 +55,11 @@ fn rungs() {
             ],
         ),
         (
+            "on a terminal the turn is broken off, and signals end the program",
+            Ear::Terminal,
+            vec![(10, cancelled(), Interrupt), (11, TurnEnded, INT), (14, Tick, TERM), (15, Exited, KillAll)],
+        ),
+        (
             "without an input there are signals",
             Ear::Closed,
             vec![(10, cancelled(), INT), (13, Tick, TERM), (14, Exited, KillAll)],

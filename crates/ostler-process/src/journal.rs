@@ -29,6 +29,8 @@ pub enum Stream {
     Stdout,
     /// Standard error.
     Stderr,
+    /// A terminal, which is both.
+    Terminal,
 }
 
 /// What is known of a run before it starts: `run.json`.
@@ -185,6 +187,8 @@ pub struct Journal {
     folder: PathBuf,
     stdout: File,
     stderr: File,
+    /// Made with the first byte: most agents are on no terminal.
+    terminal: Option<File>,
     events: File,
     /// Where the last whole line of the events ends.
     length: u64,
@@ -262,6 +266,7 @@ impl Journal {
         Ok(Self {
             stdout: append("raw/stdout")?,
             stderr: append("raw/stderr")?,
+            terminal: None,
             events: append("events.ndjson")?,
             folder: folder.to_owned(),
             length: 0,
@@ -280,6 +285,14 @@ impl Journal {
         let file = match stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
+            Stream::Terminal => match &mut self.terminal {
+                Some(file) => file,
+                none => {
+                    let path = self.folder.join("raw/terminal");
+                    let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
+                    none.insert(opened.map_err(|source| JournalError::Create { path, source })?)
+                }
+            },
         };
         file.write_all(bytes).map_err(|source| JournalError::Write { path: self.folder.clone(), source })
     }

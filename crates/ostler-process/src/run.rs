@@ -14,6 +14,7 @@ mod desk;
 mod environment;
 mod offline;
 mod plan;
+mod reaching;
 mod requests;
 mod round;
 mod saying;
@@ -42,6 +43,7 @@ use ostler_agent::watchdog::{Input, Watchdog};
 
 use crate::contain::{Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError, Past};
+use crate::terminal::pty::Size;
 pub use account::{limits_from, limits_json, sentence};
 use attempt::Attempt;
 use bridge::BridgeSide;
@@ -340,13 +342,14 @@ impl<'a> Run<'a> {
             self.desk.tell(RunEventKind::Warn { text })?;
         }
         let stdin = match launch.stdin {
-            ostler_agent::agent::Stdin::Null | ostler_agent::agent::Stdin::Terminal => Stdin::Null,
+            ostler_agent::agent::Stdin::Null => Stdin::Null,
             ostler_agent::agent::Stdin::Text(_) | ostler_agent::agent::Stdin::Spoken(_) => Stdin::Piped,
+            ostler_agent::agent::Stdin::Terminal => Stdin::Terminal(Size::USUAL),
         };
         let spawn = Spawn {
             program: self.plan.program.clone(),
             args: launch.args.iter().map(OsString::from).collect(),
-            env,
+            env: env.clone(),
             cwd: self.plan.workspace.clone(),
             stdin,
             run: id,
@@ -354,7 +357,7 @@ impl<'a> Run<'a> {
             guard: self.plan.guard.clone(),
         };
         self.workplace.look();
-        let child = match Contained::start(spawn).await {
+        let mut child = match Contained::start(spawn).await {
             Ok(child) => child,
             Err(error) => {
                 return Ok(Err(RunOutcome::NeverStarted { reason: account::with_causes(&error) }));
@@ -372,7 +375,8 @@ impl<'a> Run<'a> {
             ),
         })?;
         self.workplace.watch(self.plan.watch_workspace_after());
-        Ok(Ok(Round::new(self, child, launch.stdin)))
+        let contact = self.contact(&mut child, attempt, launch.stdin, env)?;
+        Ok(Ok(Round::new(self, child, contact)))
     }
 
     /// What becomes of the run, and what shows how far it came.

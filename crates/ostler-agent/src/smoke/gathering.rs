@@ -82,6 +82,7 @@ impl Gathered {
             RunEventKind::Noise { .. }
             | RunEventKind::Garbled { .. }
             | RunEventKind::Warn { .. }
+            | RunEventKind::Screen { .. }
             | RunEventKind::Parked { .. }
             | RunEventKind::Unparked
             | RunEventKind::Stopping { .. }

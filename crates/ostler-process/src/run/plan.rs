@@ -9,6 +9,7 @@ use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::budget::Budget;
 use ostler_agent::completion::{Marker, Policy};
 use ostler_agent::endpoint::Endpoint;
+use ostler_agent::typing::Prepared;
 use tokio::sync::mpsc;
 
 use super::attempt::Attempt;
@@ -113,7 +114,7 @@ impl Plan<'_> {
 
     pub(super) fn launch_of(&self, attempt: &Attempt, private: &Path) -> Result<Launch, Refusal> {
         let appendix = self.appendix();
-        self.agent.launch(&Task {
+        let task = Task {
             prompt: &attempt.prompt,
             workspace: &self.workspace,
             session: match (attempt.resumed.as_deref(), self.session_id.as_deref()) {
@@ -129,6 +130,32 @@ impl Plan<'_> {
             private,
             bridge: self.bridge.map(Bridge::access),
             answerer: Some(&self.guard),
-        })
+        };
+        if self.agent.interactive().is_some() {
+            self.typed(&attempt.prompt)?;
+        }
+        self.agent.launch(&task)
+    }
+
+    /// The session of an attempt, where it is known before the agent says so.
+    pub(super) fn session_of(&self, attempt: &Attempt) -> Option<String> {
+        let minted = self.session_id.clone().filter(|_| attempt.number == 1);
+        attempt.resumed.clone().or(minted)
+    }
+
+    /// A prompt as it is typed, for an agent on a terminal. Not every text can be.
+    pub(super) fn typed(&self, prompt: &str) -> Result<Prepared, Refusal> {
+        let refused = |reason: String, hint: Option<String>| Refusal {
+            agent: self.agent.name(),
+            reason,
+            hint: hint.unwrap_or_default(),
+        };
+        match self.agent.interactive() {
+            None => Err(refused("it has no terminal program".to_owned(), None)),
+            Some(interactive) => {
+                let typed = interactive.sendable(prompt);
+                typed.map_err(|unsendable| refused(unsendable.to_string(), unsendable.hint()))
+            }
+        }
     }
 }

@@ -1,44 +1,43 @@
 //! One process of a run, from its start until nothing of it is left.
 //!
-//! An arm of the `select!` only says what arrived; what follows is in `take`, and all that is done to the process in
-//! `climb`; what the agent says is in `hearing`, what it writes down for itself in `transcript`. After every arrival the
-//! ladder is asked too, so that an agent that never stops talking can be stopped.
+//! An arm of the `select!` only says what arrived; all that is done to the process is in `climb`. How the process is
+//! reached is a [`Contact`]: `pipes`, with its own record beside them in `transcript`, or `on_terminal`. What it says is in
+//! `hearing`. After every arrival the ladder is asked too, so that an agent that never stops talking can be stopped.
 
 mod bridging;
+mod contact;
 mod hearing;
+mod on_terminal;
+mod pipes;
 mod transcript;
 mod waiting;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use ostler_agent::agent::{Decoder, Exit, Order, Source, Stdin};
+use ostler_agent::agent::{Exit, Order, Source};
 use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::event::{AgentEvent, TurnOutcome};
-use ostler_agent::framer::Framer;
 use ostler_agent::outcome::{CancelledBy, Rule};
 use ostler_agent::run_event::{Channel, RunEventKind};
 use ostler_agent::source;
 use ostler_agent::stopping::{self, Ladder, Patience, Rung, Signal, StopReason};
 use ostler_agent::waiting::{self as waits, Reach, Waits};
 use ostler_agent::watchdog::{self, Input, State, Warning};
-use tokio::io::AsyncReadExt as _;
-use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
 use super::bridge;
 use super::offline::Prober;
 use super::wording::{reason_word, worded};
-use super::writer::Writer;
-use super::{Request, Run, Said, Unsaid, clock};
+use super::writer::Unheard;
+use super::{Request, Run, Said, Unsaid};
 use crate::contain::{self, Contained, Guard, StopSignal, TreeSample};
-use crate::journal::{JournalError, Stream};
-use transcript::Transcript;
+use crate::journal::JournalError;
+pub(super) use contact::Contact;
+pub(super) use on_terminal::{OnTerminal, Tools};
+pub(super) use pipes::Pipes;
+pub(super) use transcript::Transcript;
 pub(super) use transcript::is_there;
-
-/// Read at once: as much as a pipe holds.
-const CHUNK: usize = 64 * 1024;
 
 /// How long what is left in the pipes may take to be read, once nobody is left who could write.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
@@ -64,9 +63,8 @@ pub(super) struct Rounded {
 enum Arrived {
     Asked(Request),
     Bridge(BridgeEvent),
-    Bytes(Stream, usize),
+    Heard(contact::Arrived),
     Exited,
-    Grown(Vec<PathBuf>),
     Changed,
     Probed(Reach),
     Time,
@@ -83,21 +81,17 @@ enum Life {
 pub(super) struct Round<'r, 'a> {
     run: &'r mut Run<'a>,
     child: Contained,
-    stdout: Option<Receiver>,
-    stderr: Option<Receiver>,
-    writer: Writer,
+    contact: Contact<'a>,
     ladder: Ladder,
     /// The last rung that was written down.
     told: Option<Rung>,
-    decoder: Box<dyn Decoder>,
-    framer: Framer,
-    tail: Vec<u8>,
     turn: Option<TurnOutcome>,
+    /// Where the end of the turn was told.
+    told_by: Source,
     quiet: Duration,
     sampled: TreeSample,
     /// When it was last written down that something was seen on a channel.
     seen: BTreeMap<Channel, Duration>,
-    transcript: Transcript,
     waits: Waits,
     prober: Prober,
     /// When the agent declared completion, until it is stopped for that.
@@ -107,26 +101,17 @@ pub(super) struct Round<'r, 'a> {
 }
 
 impl<'r, 'a> Round<'r, 'a> {
-    pub(super) fn new(run: &'r mut Run<'a>, mut child: Contained, stdin: Stdin) -> Self {
-        let (writer, ear) = Writer::start(child.stdin.take(), stdin);
-        let mut decoder = run.plan.agent.decoder(run.ledger.spent());
-        decoder.clock(clock::shown());
-        let transcript = Transcript::new(run.plan, run.session.as_deref());
+    pub(super) fn new(run: &'r mut Run<'a>, child: Contained, contact: Contact<'a>) -> Self {
         Self {
-            stdout: child.stdout.take(),
-            stderr: child.stderr.take(),
             child,
-            writer,
-            ladder: Ladder::new(Patience::default(), ear),
+            ladder: Ladder::new(Patience::default(), contact.ear()),
+            contact,
             told: None,
-            decoder,
-            framer: Framer::default(),
-            tail: Vec::new(),
             turn: None,
+            told_by: Source::Stdout,
             quiet: Duration::ZERO,
             sampled: TreeSample::default(),
             seen: BTreeMap::new(),
-            transcript,
             waits: Waits::new(run.plan.policy.limits.silence),
             prober: Prober::new(run.plan.probe.as_ref()),
             claimed: None,
@@ -149,7 +134,7 @@ impl<'r, 'a> Round<'r, 'a> {
         let exit = self.exit().await;
         Ok(Rounded {
             turn: self.turn,
-            told_by: self.transcript.ended_by,
+            told_by: self.told_by,
             exit,
             stop: self.ladder.reason().cloned(),
             quiet: self.quiet,
@@ -158,7 +143,6 @@ impl<'r, 'a> Round<'r, 'a> {
     }
 
     async fn live(&mut self) -> Result<(), JournalError> {
-        let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
         self.watch(Input::Spawned).await?;
         while self.life != Life::Over {
             let wake = self.wake();
@@ -166,17 +150,15 @@ impl<'r, 'a> Round<'r, 'a> {
                 biased;
                 request = self.run.requests.next() => Arrived::Asked(request),
                 event = bridge::next(self.run.bridge.as_mut()) => Arrived::Bridge(event),
-                count = read(&mut self.stdout, &mut out) => Arrived::Bytes(Stream::Stdout, count),
-                count = read(&mut self.stderr, &mut err) => Arrived::Bytes(Stream::Stderr, count),
-                files = self.transcript.grew() => Arrived::Grown(files),
+                heard = self.contact.next() => Arrived::Heard(heard),
                 () = self.run.workplace.changed() => Arrived::Changed,
                 reach = self.prober.answer() => Arrived::Probed(reach),
                 _ = self.child.leader_exit(), if self.life == Life::Running => Arrived::Exited,
                 () = tokio::time::sleep_until(wake) => Arrived::Time,
             };
             match arrived {
-                Arrived::Bytes(Stream::Stdout, count) => self.said(&out[..count]).await?,
-                Arrived::Bytes(Stream::Stderr, count) => self.muttered(&err[..count])?,
+                Arrived::Heard(contact::Arrived::Pipes(arrived)) => self.piped(arrived).await?,
+                Arrived::Heard(contact::Arrived::Terminal(arrived)) => self.on_terminal(arrived).await?,
                 Arrived::Asked(Request::Stop(by)) => self.cancel(by).await?,
                 // Whoever asked may be gone.
                 Arrived::Asked(Request::Say { text, told }) => drop(told.send(self.prompt(text).await?)),
@@ -184,7 +166,6 @@ impl<'r, 'a> Round<'r, 'a> {
                     let _ = told.send(self.run.answer(question, &text));
                 }
                 Arrived::Bridge(event) => self.bridged(event).await?,
-                Arrived::Grown(files) => self.grew(&files).await?,
                 // With another run in the folder it is not known whose change it is.
                 Arrived::Changed if self.run.company.is_told => {}
                 Arrived::Changed => {
@@ -204,7 +185,7 @@ impl<'r, 'a> Round<'r, 'a> {
         let due = [
             self.run.dog.wake_at(),
             self.ladder.wake_at(),
-            self.transcript.wake_at(),
+            self.contact.wake_at(),
             self.waits.wake_at(),
             self.claim_wakes_at(),
         ];
@@ -220,8 +201,9 @@ impl<'r, 'a> Round<'r, 'a> {
         if self.ladder.wake_at().is_some_and(|at| at <= now) {
             self.climb(stopping::Input::Tick).await?;
         }
-        if self.transcript.wake_at().is_some_and(|at| at <= now) {
+        if self.contact.wake_at().is_some_and(|at| at <= now) {
             self.source(source::Input::Tick).await?;
+            self.terminal_is_due().await?;
         }
         if self.waits.wake_at().is_some_and(|at| at <= now) {
             self.wait(waits::Input::Tick).await?;
@@ -229,7 +211,7 @@ impl<'r, 'a> Round<'r, 'a> {
         if self.claim_wakes_at().is_some_and(|at| at <= now) {
             self.end_claimed().await?;
         }
-        if self.life == Life::Exited && self.stdout.is_none() {
+        if self.life == Life::Exited && self.contact.is_over() {
             self.begin(StopReason::Exited).await?;
         }
         Ok(())
@@ -245,7 +227,9 @@ impl<'r, 'a> Round<'r, 'a> {
     async fn exited(&mut self) -> Result<(), JournalError> {
         self.life = Life::Exited;
         self.run.workplace.rest();
-        self.transcript.rest();
+        if let Some(pipes) = self.contact.pipes() {
+            pipes.transcript.rest();
+        }
         self.tell_guard()?;
         self.stop_waiting()?;
         self.watch(Input::Exited).await?;
@@ -271,7 +255,7 @@ impl<'r, 'a> Round<'r, 'a> {
             || self.ladder.reason().is_some()
             || self.life != Life::Running;
         let line = self.run.plan.agent.speak(&Order::Prompt(text.clone())).filter(|_| !is_ending);
-        if line.is_none_or(|line| self.writer.say(&line).is_err()) {
+        if line.is_none_or(|line| self.write(&line).is_err()) {
             return if self.is_our_doing() { Ok(Err(Unsaid::Ending)) } else { self.run.queue(text) };
         }
         self.watch(Input::Prompted).await?;
@@ -280,13 +264,35 @@ impl<'r, 'a> Round<'r, 'a> {
 
     /// Says something to an agent that listens. What it does not take is told, never waited for.
     fn say(&mut self, order: &Order) -> Result<(), JournalError> {
+        if let Some(terminal) = self.contact.terminal() {
+            match order {
+                Order::Interrupt => terminal.driver.interrupt(self.run.desk.now()),
+                // It ends with code 0, and has written all down. Words for it would have to be typed.
+                Order::End => self.signal(Signal::Int),
+                // What it asks is answered on its screen.
+                Order::Prompt(_) | Order::Answer { .. } => {}
+            }
+            return Ok(());
+        }
         let Some(line) = self.run.plan.agent.speak(order) else { return Ok(()) };
-        match self.writer.say(&line) {
+        match self.write(&line) {
             Ok(()) => Ok(()),
             Err(_) => {
                 let text = "the agent does not read what it is told".to_owned();
                 self.run.desk.tell(RunEventKind::Warn { text })
             }
+        }
+    }
+
+    /// Writes a line to an agent that listens.
+    fn write(&mut self, line: &str) -> Result<(), Unheard> {
+        self.contact.pipes().ok_or(Unheard)?.writer.say(line)
+    }
+
+    /// Closes its input once all that was said is written.
+    fn close(&mut self) {
+        if let Some(pipes) = self.contact.pipes() {
+            pipes.writer.close();
         }
     }
 
@@ -342,7 +348,7 @@ impl<'r, 'a> Round<'r, 'a> {
             match action {
                 stopping::Action::Nothing => {}
                 stopping::Action::Interrupt => self.say(&Order::Interrupt)?,
-                stopping::Action::CloseStdin => self.writer.close(),
+                stopping::Action::CloseStdin => self.close(),
                 stopping::Action::Signal(signal) => self.signal(signal),
                 stopping::Action::KillAll => {
                     self.survivors = self.child.kill_all().await.0;
@@ -410,23 +416,16 @@ impl<'r, 'a> Round<'r, 'a> {
     /// Nothing of the process is left: what it wrote last is read, and what its end means.
     async fn finish(&mut self) -> Result<(), JournalError> {
         let until = Instant::now() + DRAIN_LIMIT;
-        let mut buffer = vec![0; CHUNK];
-        while self.stdout.is_some() {
-            let rest = tokio::time::timeout_at(until, read(&mut self.stdout, &mut buffer)).await;
-            self.said(&buffer[..rest.unwrap_or(0)]).await?;
-        }
-        while self.stderr.is_some() {
-            let rest = tokio::time::timeout_at(until, read(&mut self.stderr, &mut buffer)).await;
-            self.muttered(&buffer[..rest.unwrap_or(0)])?;
-        }
+        self.drain_pipes(until).await?;
+        self.drain_terminal(until).await?;
         self.last_look().await?;
         // What it called last was told before it was answered.
         self.run.catch_up()?;
         let exit = self.exit().await;
         self.watch(Input::Exited).await?;
         if let Some(exit) = exit {
-            let tail = String::from_utf8_lossy(&self.tail).into_owned();
-            for event in self.decoder.exited(exit, &tail) {
+            let chatter = self.contact.last_chatter();
+            for event in self.contact.decoder().exited(exit, &chatter) {
                 // How it ended because it was stopped is neither its failure nor its success.
                 let is_end = matches!(event, AgentEvent::TurnEnded(_));
                 if !(is_end && self.is_our_doing()) {
@@ -440,13 +439,5 @@ impl<'r, 'a> Round<'r, 'a> {
             None => (None, None),
         };
         self.run.desk.tell(RunEventKind::Exited { code, signal, survivors: self.survivors })
-    }
-}
-
-/// The next bytes; none at the end, which a broken pipe is too. Waits for ever without a pipe. Cancel safe.
-async fn read(pipe: &mut Option<Receiver>, buffer: &mut [u8]) -> usize {
-    match pipe {
-        Some(pipe) => pipe.read(buffer).await.unwrap_or(0),
-        None => std::future::pending().await,
     }
 }

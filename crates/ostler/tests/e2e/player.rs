@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::{Agent, AsRoot, Exit, Launch, Session, Source, Stdin, Task};
-use ostler_agent::agents::{Claude, Codex, OpenCode};
+use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, OpenCode};
 use ostler_agent::event::{AgentEvent, Part, TurnOutcome};
 
 use crate::stage::Ended;
@@ -17,6 +17,10 @@ pub(crate) enum Player {
     ClaudeOneShot,
     /// `claude -p --input-format stream-json`.
     ClaudeStream,
+    /// `claude` on a terminal.
+    ClaudeTerminal,
+    /// The same, of another version.
+    ClaudeTerminalNewer,
     /// `codex exec --json`.
     Codex,
     /// `opencode run --format json`.
@@ -27,13 +31,25 @@ impl Player {
     pub(crate) fn agent(self) -> &'static dyn Agent {
         match self {
             Self::ClaudeOneShot | Self::ClaudeStream => &Claude,
+            Self::ClaudeTerminal | Self::ClaudeTerminalNewer => &ClaudeTerminal,
             Self::Codex => &Codex,
             Self::OpenCode => &OpenCode,
         }
     }
 
+    /// The folder with the agents, by the variable that says where it is.
+    fn agents(self) -> &'static str {
+        match self {
+            Self::ClaudeTerminalNewer => "OSTLER_TEST_AGENTS_NEWER",
+            _ => "OSTLER_TEST_AGENTS",
+        }
+    }
+
     pub(crate) fn launch(self, task: &Task<'_>) -> Launch {
         match self {
+            Self::ClaudeTerminal | Self::ClaudeTerminalNewer => {
+                self.agent().interactive().unwrap().launch(task).unwrap()
+            }
             Self::ClaudeStream | Self::Codex | Self::OpenCode => self.agent().launch(task).unwrap(),
             Self::ClaudeOneShot => {
                 let mut args = vec!["-p", "--output-format", "stream-json", "--verbose"];
@@ -51,12 +67,12 @@ impl Player {
 
     /// The agent's native binary, or a loud skip where it is not required.
     pub(crate) fn binary(self) -> Option<PathBuf> {
-        let agents = std::env::var_os("OSTLER_TEST_AGENTS").map(PathBuf::from);
+        let agents = std::env::var_os(self.agents()).map(PathBuf::from);
         let found = agents.and_then(|agents| native(self.agent(), &agents));
         if found.is_none() {
             let name = self.agent().name();
             let required = std::env::var_os("OSTLER_E2E").is_some_and(|value| value == "require");
-            assert!(!required, "{name} is required and not below OSTLER_TEST_AGENTS: run ./test agents");
+            assert!(!required, "{name} is required and not below {}: run ./test agents", self.agents());
             // Not by a macro, whose output a passing test keeps to itself.
             let _ =
                 writeln!(std::io::stderr(), "SKIPPED: {name} is not installed for tests; ./test runs this");

@@ -145,6 +145,7 @@ impl Claude {
             | "attachment"
             | "cost-state"
             | "custom-title"
+            | "file-history-delta"
             | "file-history-snapshot"
             | "last-prompt"
             | "mode"

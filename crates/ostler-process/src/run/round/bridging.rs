@@ -23,7 +23,11 @@ impl Round<'_, '_> {
             _ => None,
         };
         let is_claim = matches!(event, BridgeEvent::Completed { .. });
+        let knows_tools = event == BridgeEvent::ToolsListed;
         self.run.tell_bridge(event)?;
+        if knows_tools {
+            self.tools_are_known();
+        }
         if is_life {
             self.watch(Input::BridgeCall).await?;
         }

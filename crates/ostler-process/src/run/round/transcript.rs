@@ -26,13 +26,11 @@ const TAKES_OVER: &str =
 const MOST_READS: usize = 256;
 
 /// The transcript of one process.
-pub(super) struct Transcript {
+pub(in crate::run) struct Transcript {
     sources: Sources,
-    twins: Twins,
+    pub(super) twins: Twins,
     /// None before the session is known.
     followed: Option<Followed>,
-    /// Where the end of the turn was told.
-    pub(super) ended_by: Source,
 }
 
 struct Followed {
@@ -97,10 +95,10 @@ fn was_asked(plan: &Plan<'_>, mut lines: Lines) -> bool {
 }
 
 impl Transcript {
-    pub(super) fn new(plan: &Plan<'_>, session: Option<&str>) -> Self {
+    pub(in crate::run) fn new(plan: &Plan<'_>, session: Option<&str>) -> Self {
         let twins = plan.agent.twins();
         let sources = Sources::new(twins, plan.policy.limits.silence);
-        let mut transcript = Self { sources, twins, followed: None, ended_by: Source::Stdout };
+        let mut transcript = Self { sources, twins, followed: None };
         if let Some(session) = session {
             transcript.follow_from(plan, session, Known::All);
         }
@@ -218,17 +216,16 @@ impl Round<'_, '_> {
     pub(super) async fn grew(&mut self, files: &[PathBuf]) -> Result<(), JournalError> {
         self.seen(Channel::Transcript)?;
         self.watch(watchdog::Input::TranscriptGrew).await?;
-        let is_read = self
-            .transcript
-            .followed
-            .as_ref()
-            .is_some_and(|followed| files.iter().any(|path| followed.reads(path)));
+        let followed = self.contact.pipes().and_then(|pipes| pipes.transcript.followed.as_ref());
+        let is_read = followed.is_some_and(|followed| files.iter().any(|path| followed.reads(path)));
         if is_read { self.source(Input::Grew).await } else { Ok(()) }
     }
 
     /// Tells what happened to the transcript, and does what follows.
     pub(super) async fn source(&mut self, input: Input) -> Result<(), JournalError> {
-        match self.transcript.sources.step(self.run.desk.now(), input) {
+        let now = self.run.desk.now();
+        let Some(pipes) = self.contact.pipes() else { return Ok(()) };
+        match pipes.transcript.sources.step(now, input) {
             Action::Nothing | Action::Skip => Ok(()),
             Action::Read => {
                 let events = self.written();
@@ -237,10 +234,10 @@ impl Round<'_, '_> {
             Action::Look => {
                 let events = self.written();
                 if !events.iter().any(is_work) {
-                    self.transcript.note(self.run.desk.now(), Input::Vain);
+                    self.note_source(Input::Vain);
                     return Ok(());
                 }
-                self.transcript.note(self.run.desk.now(), Input::Found);
+                self.note_source(Input::Found);
                 self.run.desk.tell(RunEventKind::Warn { text: TAKES_OVER.to_owned() })?;
                 self.tell_written(events).await
             }
@@ -250,7 +247,8 @@ impl Round<'_, '_> {
     /// The process is gone, and the end of its turn was not heard: it may have written it down. Only where what was
     /// heard before can be told from it.
     pub(super) async fn last_look(&mut self) -> Result<(), JournalError> {
-        if self.turn.is_some() || self.transcript.twins == Twins::Unnamed {
+        let is_named = self.contact.pipes().is_some_and(|pipes| pipes.transcript.twins == Twins::Named);
+        if self.turn.is_some() || !is_named {
             return Ok(());
         }
         let events = self.written();
@@ -259,10 +257,10 @@ impl Round<'_, '_> {
 
     /// What is new in the transcript.
     fn written(&mut self) -> Vec<AgentEvent> {
-        let Some(followed) = &mut self.transcript.followed else { return Vec::new() };
-        let records = followed.records();
+        let followed = self.contact.pipes().and_then(|pipes| pipes.transcript.followed.as_mut());
+        let records = followed.map(Followed::records).unwrap_or_default();
         let read = |record| match record {
-            Record::Json(value) => self.decoder.events(Source::Transcript, &value),
+            Record::Json(value) => self.contact.decoder().events(Source::Transcript, &value),
             // A line that another program wrote there means nothing to us.
             Record::Blank | Record::Noise(_) | Record::Garbled(_) => Vec::new(),
         };
@@ -272,7 +270,7 @@ impl Round<'_, '_> {
     async fn tell_written(&mut self, events: Vec<AgentEvent>) -> Result<(), JournalError> {
         for event in events {
             if matches!(event, AgentEvent::TurnEnded(_)) {
-                self.transcript.ended_by = Source::Transcript;
+                self.told_by = Source::Transcript;
             }
             self.heard(event).await?;
         }

@@ -153,9 +153,9 @@ fn picked(name: &str, engine: Option<EngineName>, rehearsed: bool) -> Result<Pic
                 Some(engine) => kin(agent, engine).ok_or(RunUsage::NoSuchEngine { name: agent.name() })?,
                 None => agent,
             };
-            match driven.engine() {
-                Engine::Terminal => Err(RunUsage::Terminal { name: driven.name() }.into()),
-                Engine::Stream => Ok(Picked::Known(driven)),
+            match (driven.engine(), driven.interactive()) {
+                (Engine::Terminal, None) => Err(RunUsage::Terminal { name: driven.name() }.into()),
+                (Engine::Terminal, Some(_)) | (Engine::Stream, _) => Ok(Picked::Known(driven)),
             }
         }
     }

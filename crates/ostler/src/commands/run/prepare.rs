@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ostler_agent::agent::Agent;
+use ostler_agent::agent::{Agent, Engine};
 use ostler_agent::budget::Ledger;
 use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
@@ -245,7 +245,10 @@ pub(super) async fn prepare<'a>(
     (play, wanted): (Option<Play>, Option<Wanted>),
     here: &Surroundings,
 ) -> Result<Prepared<'a>, Failure> {
-    let session_id = args.session_id.map(|id| id.to_string());
+    // The record of a terminal session is found by its id, which is known at once if it is ours.
+    let is_on_terminal = choice.agent.agent().engine() == Engine::Terminal;
+    let session_id = args.session_id.or_else(|| is_on_terminal.then(uuid::Uuid::new_v4));
+    let session_id = session_id.map(|id| id.to_string());
     let mut plan = Plan {
         agent: choice.agent.agent(),
         program: found.program.clone(),

@@ -105,6 +105,10 @@ impl Show {
                 Some(format!("{FAINT}  (a broken record) {}{FAINT:#}\n", cut(&one_line(text), NOISE)))
             }
             RunEventKind::Warn { text } => Some(format!("{NOTE}warning:{NOTE:#} {}\n", plain(text))),
+            RunEventKind::Screen { text } => {
+                let row = |row: &str| format!("{FAINT}  | {}{FAINT:#}\n", plain(row));
+                Some(text.lines().map(row).collect())
+            }
             RunEventKind::Parked { reason, until } => {
                 let until = until.map(|until| format!(" until {}", local_time(until))).unwrap_or_default();
                 Some(format!("{NOTE}waiting{until}:{NOTE:#} {}\n", plain(reason)))

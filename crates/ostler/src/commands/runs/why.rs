@@ -119,6 +119,7 @@ pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
         RunEventKind::Bridge(_)
         | RunEventKind::Noise { .. }
         | RunEventKind::Warn { .. }
+        | RunEventKind::Screen { .. }
         | RunEventKind::Stopping { .. }
         | RunEventKind::Resumed { .. }
         | RunEventKind::Check(_)

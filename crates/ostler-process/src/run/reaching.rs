@@ -1,0 +1,48 @@
+//! How a process that was just started is reached.
+
+use std::ffi::OsString;
+
+use ostler_agent::agent::{Refusal, Stdin};
+
+use super::Run;
+use super::attempt::Attempt;
+use super::clock;
+use super::round::{Contact, OnTerminal, Pipes, Tools, Transcript};
+use crate::contain::Contained;
+use crate::terminal::driver::{Driver, Start};
+use crate::terminal::files::Whence;
+use crate::terminal::pty::Size;
+
+impl<'a> Run<'a> {
+    /// The way to it, with what it is to be told first.
+    pub(super) fn contact(
+        &self,
+        child: &mut Contained,
+        attempt: &Attempt,
+        stdin: Stdin,
+        env: Vec<(OsString, OsString)>,
+    ) -> Result<Contact<'a>, Refusal> {
+        let plan = self.plan;
+        let mut decoder = plan.agent.decoder(self.ledger.spent());
+        decoder.clock(clock::shown());
+        let (Some(pty), Some(interactive)) = (child.terminal.take(), plan.agent.interactive()) else {
+            let transcript = Transcript::new(plan, self.session.as_deref());
+            return Ok(Contact::Pipes(Box::new(Pipes::new(child, stdin, decoder, transcript))));
+        };
+        let driver = Driver::new(Start {
+            agent: plan.agent,
+            interactive,
+            decoder,
+            pty,
+            size: Size::USUAL,
+            whence: Whence { env, workspace: plan.workspace.clone() },
+            own_pid: child.own_pid().unwrap_or(child.pid()),
+            pid: child.pid(),
+            session: plan.session_of(attempt),
+            permissions: plan.permissions,
+        });
+        let tools = if self.bridge.is_some() { Tools::AtTheBridge } else { Tools::None };
+        let prompt = plan.typed(&attempt.prompt)?;
+        Ok(Contact::Terminal(Box::new(OnTerminal::new(self.desk.now(), driver, prompt, tools))))
+    }
+}

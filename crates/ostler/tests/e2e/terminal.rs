@@ -1,0 +1,140 @@
+//! `ostler run -a claude`: the real terminal program, of two versions, driven to a true outcome.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::player::Player;
+use crate::yard::{Ended, Yard};
+
+/// One test for each version of the program.
+macro_rules! for_every_version {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            use crate::player::Player;
+
+            #[test]
+            fn pinned() {
+                super::$name(Player::ClaudeTerminal);
+            }
+            #[test]
+            fn newer() {
+                super::$name(Player::ClaudeTerminalNewer);
+            }
+        }
+    )*};
+}
+for_every_version!(completes, stalls, is_cancelled, is_killed, is_gone_on_with, is_refused);
+
+fn completes(player: Player) {
+    let Some(yard) = Yard::bridged(player) else { return };
+    let ended = yard.run(&["--rehearse=tools", "--permissions", "all", "Write the file."]);
+    ended.ends("completed", 0);
+    let written = std::fs::read_to_string(yard.workspace().join("rehearsal.txt")).unwrap();
+    assert_eq!(written, "Written in a rehearsal.\n");
+    let outcome = ended.outcome();
+    assert_eq!((&outcome["turns"], &outcome["resumes"]), (&1.into(), &0.into()));
+    let evidence: Vec<_> = outcome["evidence"].as_array().unwrap().iter().map(|one| &one["grade"]).collect();
+    assert_eq!(evidence, ["wire", "transcript"], "the bridge saw it, and the agent wrote it down");
+    assert!(ended.lines.iter().all(|line| line["event"] != "unknown"), "{:#?}", ended.lines);
+    let count = |event: &str| ended.lines.iter().filter(|line| line["event"] == event).count();
+    assert_eq!((count("asked"), count("tool_started"), count("tool_ended")), (1, 4, 4));
+    assert_eq!(ended.said(), ["I will look around first.", "I wrote rehearsal.txt and read it back."]);
+    let journal = Path::new(outcome["journal"].as_str().unwrap());
+    assert!(std::fs::metadata(journal.join("raw/terminal")).unwrap().len() > 0);
+    yard.is_empty();
+}
+
+fn stalls(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let ended = yard.run(&["--rehearse=stall", "--silence", "5s", "--max-resumes", "0", "Say something."]);
+    ended.ends("stalled", 12);
+    assert_eq!(ended.outcome()["rule"], "silence", "a spinner is no sign of life");
+    let rungs: Vec<_> = ended.with("kind", "stopping").filter_map(|line| line["rung"].as_str()).collect();
+    assert_eq!(rungs.first(), Some(&"interrupt"));
+    assert!(!rungs.contains(&"close_stdin") && !rungs.contains(&"term"), "{rungs:?}");
+    yard.is_empty();
+}
+
+/// Starts a run whose model never ends its answer, and waits until the agent has its prompt.
+fn stalled(yard: &Yard) -> (Child, Vec<Value>, impl Iterator<Item = Value>) {
+    let mut child = yard.start(&["--rehearse=stall", "Say something."]);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let mut seen = Vec::new();
+    for line in lines.by_ref() {
+        let is_asked = line["event"] == "asked";
+        seen.push(line);
+        if is_asked {
+            return (child, seen, lines);
+        }
+    }
+    panic!("it never had its prompt: {seen:#?}");
+}
+
+fn is_cancelled(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let (mut child, _, lines) = stalled(&yard);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let lines: Vec<Value> = lines.collect();
+    let ended = Ended { code: child.wait().unwrap().code(), lines };
+    ended.ends("cancelled", 130);
+    yard.is_empty();
+}
+
+/// How soon it is told that the program was killed: a second, and much more on a busy machine.
+const TOLD_WITHIN: Duration = Duration::from_secs(10);
+
+fn is_killed(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let (mut child, seen, lines) = stalled(&yard);
+    let pid = seen.iter().find_map(|line| line["pid"].as_i64()).unwrap();
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    let killed = Instant::now();
+    let lines: Vec<Value> = lines.collect();
+    assert!(killed.elapsed() < TOLD_WITHIN, "{:?}", killed.elapsed());
+    let ended = Ended { code: child.wait().unwrap().code(), lines };
+    ended.ends("agent_failed", 10);
+    assert_eq!(ended.outcome()["class"], "crashed");
+    assert!(ended.lines.iter().any(|line| line["signal"] == 9), "{:#?}", ended.lines);
+    yard.is_empty();
+}
+
+const GOES_ON: &str = r#"
+[[conversation]]
+[[conversation.step]]
+expect = { contains = "Go on with it." }
+reply = [{ text = "I went on." }]
+
+[[conversation]]
+[[conversation.step]]
+reply = [{ text = "I began." }]
+"#;
+
+fn is_gone_on_with(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let script = yard.script(GOES_ON);
+    let first = yard.run(&[&script, "Begin."]);
+    first.ends("completed", 0);
+    let mut command = yard.ostler(&["run", "--resume", "last", "--json", "Go on with it."]);
+    let second = Ended::of(command.output().unwrap());
+    second.ends("completed", 0);
+    assert_eq!(second.said(), ["I went on."], "what was said before is not told again");
+    assert_eq!(first.outcome()["session"], second.outcome()["session"]);
+    let asked = yard.requests(&second);
+    assert!(asked.iter().any(|request| request["prompts"] == 2), "it remembers: {asked:#?}");
+    yard.is_empty();
+}
+
+/// What the program would take for a command of its own is refused before anything is started.
+fn is_refused(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let said = yard.refused(&["--rehearse=hello", "!touch danger"]);
+    assert!(said.contains("cannot be run this way"), "{said}");
+    assert!(!yard.workspace().join("danger").exists());
+    yard.is_empty();
+}
