@@ -30,6 +30,7 @@ mod stage;
 mod sweep;
 #[cfg(target_os = "linux")]
 mod tap;
+#[cfg(target_os = "linux")]
 mod terminal;
 #[cfg(target_os = "linux")]
 mod yard;
