@@ -6,11 +6,16 @@ mod command;
 mod opencode;
 mod reading;
 mod rules;
+mod tool_line;
 
 pub use claude::{CLAUDE, Claude, ClaudeTerminal};
 pub use codex::{CODEX, Codex};
 pub use command::{COMMAND, Command};
 pub use opencode::{OPENCODE, OpenCode};
+
+pub(crate) use claude::remembered as claude_remembered;
+pub(crate) use codex::remembered as codex_remembered;
+pub(crate) use opencode::remembered as opencode_remembered;
 
 use crate::agent::Agent;
 

@@ -18,6 +18,7 @@
 //! - [`canonical`]: messages in one form; [`history`]: a conversation that an agent is to go on with.
 //! - [`look`]: what a terminal shows; [`dialogs`]: its dialogs, [`answering`]: how they are answered; [`typing`],
 //!   [`interrupting`]: how a prompt gets in, and how a turn is broken off.
+//! - [`remembering`]: what of an agent's own record is worth remembering.
 //! - [`document`]: files that people write, read with errors that help.
 
 pub mod advice;
@@ -44,6 +45,7 @@ pub mod outcome;
 pub mod package;
 pub mod policy;
 pub mod record;
+pub mod remembering;
 pub mod run_event;
 pub mod smoke;
 pub mod source;

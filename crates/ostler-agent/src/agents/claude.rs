@@ -12,11 +12,14 @@ mod launch;
 mod message;
 mod order;
 mod prompt;
+mod remembered;
 mod result;
 mod screen;
 mod seed;
 mod terminal;
 mod transcript;
+
+pub(crate) use remembered::remembered;
 
 use crate::agent::{
     Agent, DUMMY_KEY, Decoder, Engine, Launch, Order, Refusal, Seed, Setup, Stage, Task, TranscriptPlace,

@@ -4,7 +4,10 @@
 
 mod decoder;
 mod launch;
+mod remembered;
 mod rollout;
+
+pub(crate) use remembered::remembered;
 
 use crate::agent::{
     Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task, TranscriptPlace,

@@ -4,6 +4,9 @@
 
 mod decoder;
 mod launch;
+mod remembered;
+
+pub(crate) use remembered::remembered;
 
 use serde_json::json;
 

@@ -80,7 +80,7 @@ fn item(kind: &str, payload: &Value) -> Vec<AgentEvent> {
 }
 
 /// The exit code of a command, among the lines that come before its output.
-fn exit_code(text: &str) -> Option<i64> {
+pub(super) fn exit_code(text: &str) -> Option<i64> {
     let (head, _) = text.split_once("\nOutput:\n")?;
     let code = |line: &str| {
         line.strip_prefix("Exit code: ").or(line.strip_prefix("Process exited with code "))?.parse().ok()
