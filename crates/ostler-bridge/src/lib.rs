@@ -5,6 +5,7 @@
 //! - [`receipts`]: what was recorded for a run, chained, so that an edit shows; [`store`]: the artifacts themselves.
 //! - [`event`]: what the run is told; [`preflight`]: our own client, before the agent starts.
 //! - [`upstream`]: MCP servers of others, passed on to the agent.
+//! - [`memory`]: what was said in earlier sessions, as tools on standard input and output.
 //! - [`secret`]: tokens and keys.
 //!
 //! What does not live here: the rules of artifacts and what is missing, which `ostler-agent` decides.
@@ -14,6 +15,7 @@ pub mod capability;
 mod client;
 pub mod door;
 pub mod event;
+pub mod memory;
 pub mod preflight;
 pub mod receipts;
 pub mod route;

@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{agents, answer, completions, config, doctor, rehearse, run, runs, say, smoke, stop};
+use crate::commands::{
+    agents, answer, completions, config, doctor, memory, rehearse, run, runs, say, smoke, stop,
+};
 use crate::config::ColorWhen;
 
 /// Runs coding agents for you: supervised, scriptable, remembered.
@@ -19,6 +21,7 @@ use crate::config::ColorWhen;
   ostler agents install codex    get one, in the version Ostler was proven with
   ostler smoke                   does Ostler still drive them? with a scripted model
   ostler rehearse --script tools play a scripted model, and say how to point each agent at it
+  ostler memory recall \"retries\" what was said about it, in any session
   ostler doctor                  what is fine here, what is missing, what to do
 
 State is kept in OSTLER_HOME (default: ~/.local/share/ostler).
@@ -52,6 +55,8 @@ pub(crate) enum Command {
     Smoke(smoke::Args),
     /// Play a scripted model for real agents: no account, no tokens.
     Rehearse(rehearse::Args),
+    /// What was said in any session on this machine: taken down by hooks, and found again.
+    Memory(memory::Args),
     /// Tell what is fine here, what is missing, and what to do about it.
     Doctor(doctor::Args),
     /// Show and check the configuration.
@@ -72,6 +77,7 @@ impl Command {
             | Self::Answer(_)
             | Self::Agents(_)
             | Self::Smoke(_)
+            | Self::Memory(_)
             | Self::Rehearse(_) => false,
         }
     }

@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod hook;
+pub(crate) mod memory;
 pub(crate) mod rehearse;
 pub(crate) mod run;
 pub(crate) mod runs;
@@ -24,6 +25,12 @@ use crate::{display, log};
 /// Runs the command that was asked for, to its end.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     display::set_color(cli.color);
+    // An agent waits for it: no settings are read, and no runtime is made.
+    if let Command::Memory(args) = &cli.command
+        && let Some(hasty) = args.hasty()
+    {
+        return Ok(memory::hasty(hasty));
+    }
     let here = Surroundings::of_process(cli.color)?;
     // A broken configuration is told by the commands that need one, not by those that help to repair it.
     if let Ok(settings) = here.settings() {
@@ -45,6 +52,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             Command::Agents(args) => agents::run(args, &here).await,
             Command::Smoke(args) => smoke::run(args, &here).await,
             Command::Rehearse(args) => rehearse::run(args, &here).await,
+            Command::Memory(args) => memory::run(args, &here).await,
             Command::Doctor(args) => doctor::run(args, &here).await,
             Command::Config(args) => config::run(args, &here),
             Command::Completions(args) => completions::run(args),

@@ -9,6 +9,7 @@ use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
 use ostler_process::run::RunError;
 
+use crate::commands::memory::MemoryError;
 use crate::commands::rehearse::RehearseError;
 use crate::commands::run::{BridgeUsage, RunUsage};
 use crate::commands::smoke::{NOT_GREEN, SmokeError};
@@ -47,6 +48,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Log(#[from] LogError),
     #[error(transparent)]
+    Memory(#[from] MemoryError),
+    #[error(transparent)]
     Probe(#[from] ProbeError),
     #[error(transparent)]
     Rehearse(#[from] RehearseError),
@@ -80,6 +83,7 @@ impl Failure {
             Self::Journal(error) => error.hint(),
             Self::Locate(error) => error.hint(),
             Self::Log(error) => error.hint(),
+            Self::Memory(error) => error.hint(),
             Self::Probe(error) => error.hint(),
             Self::Rehearse(error) => error.hint(),
             Self::Run(error) => error.hint(),
@@ -103,6 +107,7 @@ impl Failure {
             Self::Trust(TrustError::NoFolder { .. } | TrustError::Mistake(_)) => USAGE,
             Self::Call(CallError::NotLive { .. } | CallError::Refused { .. }) => USAGE,
             Self::Rehearse(error) if error.is_usage() => USAGE,
+            Self::Memory(error) if error.is_usage() => USAGE,
             Self::Locate(_) | Self::Probe(_) => NOT_INSTALLED,
             Self::Smoke(error) if error.is_answer() => NOT_GREEN,
             Self::Interrupted(by) => by.exit_code(),
@@ -111,6 +116,7 @@ impl Failure {
             | Self::Home(_)
             | Self::Install(_)
             | Self::Journal(_)
+            | Self::Memory(_)
             | Self::Output(_)
             | Self::Rehearse(_)
             | Self::Run(_)

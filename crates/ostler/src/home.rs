@@ -71,6 +71,11 @@ impl Home {
         self.root.join("runs")
     }
 
+    /// Where what was said is kept.
+    pub(crate) fn memory(&self) -> PathBuf {
+        self.root.join("memory")
+    }
+
     /// The user's configuration file. It may not exist.
     pub(crate) fn user_config(&self) -> &Path {
         &self.config

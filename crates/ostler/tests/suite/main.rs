@@ -21,6 +21,8 @@ mod ground;
 mod help;
 mod house;
 mod install;
+#[cfg(target_os = "linux")]
+mod memory;
 mod rehearse;
 #[cfg(target_os = "linux")]
 mod run;

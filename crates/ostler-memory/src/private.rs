@@ -1,0 +1,188 @@
+//! Folders and files for their owner alone. A folder is opened once, never through a link, and files in it are reached
+//! through that handle: nobody can put another folder in its place meanwhile.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, fchmod, fdatasync, fstat, fsync, openat, renameat, unlinkat,
+};
+use rustix::process::geteuid;
+
+use crate::kill_point;
+
+/// A folder that only its owner can look into.
+#[derive(Debug)]
+pub struct PrivateFolder {
+    path: PathBuf,
+    handle: OwnedFd,
+}
+
+impl PrivateFolder {
+    /// Makes sure that it exists, 0700, ours, and no link.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        Self::open(path)
+    }
+
+    /// The folder, if it is there. One that others may look into is closed to them.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let handle = rustix::fs::open(path, flags, Mode::empty())?;
+        let found = fstat(&handle)?;
+        if found.st_uid != geteuid().as_raw() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the folder is somebody else's"));
+        }
+        if found.st_mode & 0o077 != 0 {
+            fchmod(&handle, Mode::from_raw_mode(0o700))?;
+        }
+        Ok(Self { path: path.to_owned(), handle })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file whole or not at all: temporary name, data on disk, rename, name on disk. 0600. `step` names the
+    /// kill points.
+    pub fn write(&self, name: &str, content: &[u8], step: &str) -> io::Result<()> {
+        let temporary = format!(".{name}.{}", random_word());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&self.handle, &temporary, flags, Mode::from_raw_mode(0o600))?);
+        kill_point::reached(&format!("{step}.created"));
+        let written = file.write_all(content).and_then(|()| {
+            kill_point::reached(&format!("{step}.written"));
+            Ok(fdatasync(&file)?)
+        });
+        let renamed = written.and_then(|()| {
+            kill_point::reached(&format!("{step}.synced"));
+            Ok(renameat(&self.handle, &temporary, &self.handle, name)?)
+        });
+        if let Err(error) = renamed {
+            let _ = unlinkat(&self.handle, &temporary, AtFlags::empty());
+            return Err(error);
+        }
+        kill_point::reached(&format!("{step}.renamed"));
+        fsync(&self.handle)?;
+        kill_point::reached(&format!("{step}.named"));
+        Ok(())
+    }
+
+    /// An empty file that was not there before. 0600.
+    pub fn create_empty(&self, name: &str) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&self.handle, name, flags, Mode::from_raw_mode(0o600))?;
+        Ok(())
+    }
+
+    /// A file in it, for reading; never a link, a pipe, or somebody else's.
+    pub fn file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&self.handle, name, flags, Mode::empty())?;
+        let found = fstat(&file)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
+        }
+        if found.st_uid != geteuid().as_raw() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is somebody else's"));
+        }
+        Ok(File::from(file))
+    }
+
+    /// All of a small file, at most `most` bytes of it.
+    pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.file(name)?.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Removes a file. That it is not there is no failure.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        match unlinkat(&self.handle, name, AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Moves a file to another private folder.
+    pub fn hand_over(&self, name: &str, to: &Self, new_name: &str) -> io::Result<()> {
+        Ok(renameat(&self.handle, name, &to.handle, new_name)?)
+    }
+
+    /// Names of what is in it, sorted; what begins with a dot is being written and not told.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.handle)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.starts_with('.') {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// Eight letters that nobody guesses; the process id where the system has no randomness.
+pub fn random_word() -> String {
+    let mut bytes = [0_u8; 4];
+    if getrandom::fill(&mut bytes).is_err() {
+        bytes = std::process::id().to_le_bytes();
+    }
+    format!("{:08x}", u32::from_le_bytes(bytes))
+}
+
+/// A text as part of a file's name: letters, digits and `-_.`, no leading dot, at most 80.
+pub fn plain_name(text: &str) -> String {
+    let plain =
+        |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
+    let name: String = text.chars().take(80).map(plain).collect();
+    let name = match name.strip_prefix('.') {
+        Some(rest) => format!("_{rest}"),
+        None => name,
+    };
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        let table = [
+            ("01a1-b.c_d", "01a1-b.c_d"),
+            ("../../etc/passwd", "_._.._etc_passwd"),
+            ("", "unknown"),
+            ("a\0b\nc", "a_b_c"),
+        ];
+        for (text, want) in table {
+            assert_eq!(plain_name(text), want);
+        }
+        assert_eq!(plain_name(&"x".repeat(500)).len(), 80);
+    }
+
+    #[test]
+    fn a_folder_is_closed_to_others_and_never_a_link() {
+        let ground = tempfile::tempdir().unwrap();
+        let open = ground.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let folder = PrivateFolder::create(&open).unwrap();
+        assert_eq!(std::fs::metadata(&open).unwrap().mode() & 0o777, 0o700);
+        folder.write("a", b"x", "test").unwrap();
+        assert_eq!(std::fs::metadata(open.join("a")).unwrap().mode() & 0o777, 0o600);
+        symlink("a", open.join("b")).unwrap();
+        assert!(folder.file("b").is_err());
+        symlink(&open, ground.path().join("link")).unwrap();
+        assert!(PrivateFolder::create(&ground.path().join("link")).is_err());
+        assert_eq!(folder.names().unwrap(), ["a", "b"]);
+    }
+}

@@ -1,0 +1,213 @@
+//! From candidates to hits: neighbours, one scale, and what else counts. Every part of a score can be told.
+
+use std::collections::{HashMap, HashSet};
+
+use super::lexical::{ByWords, Scores};
+use super::{CANDIDATES, Question};
+use crate::store::{COLUMNS, Message, Store, StoreError};
+
+/// What a neighbour's match counts for a message: the one before it, and the one after it.
+const FROM_BEFORE: f64 = 0.35;
+const FROM_AFTER: f64 = 0.25;
+
+/// What is added for a match to the letter, for the project at hand, for being fresh, for being pinned or a fact.
+const EXACT: f64 = 0.25;
+const HERE: f64 = 0.05;
+const FRESH: f64 = 0.03;
+const KEPT: f64 = 0.05;
+
+/// What does not hold any more counts this much of itself.
+const CORRECTED: f64 = 0.6;
+
+/// After this long, being fresh counts half.
+const HALF_LIFE_DAYS: f64 = 30.0;
+
+const DAY: f64 = 86_400_000.0;
+
+/// Something that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    /// What.
+    pub message: Message,
+    /// How well it fits; only for comparison within one answer.
+    pub score: f64,
+    /// What that is made of.
+    pub parts: Parts,
+}
+
+/// What a score is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Parts {
+    /// Its words, and its neighbours'.
+    pub words: f64,
+    /// A match to the letter.
+    pub exact: f64,
+    /// Its meaning, by vector.
+    pub vector: f64,
+    /// Its meaning together with what was said before it.
+    pub context: f64,
+    /// Fresh.
+    pub fresh: f64,
+    /// Of the project at hand.
+    pub here: f64,
+    /// Pinned, or a fact.
+    pub kept: f64,
+    /// What a correction takes away.
+    pub corrected: f64,
+}
+
+impl Parts {
+    /// All together.
+    pub fn sum(self) -> f64 {
+        self.words
+            + self.exact
+            + self.vector
+            + self.context
+            + self.fresh
+            + self.here
+            + self.kept
+            + self.corrected
+    }
+}
+
+pub(super) fn ranked(
+    store: &Store,
+    question: &Question<'_>,
+    found: &ByWords,
+) -> Result<Vec<Hit>, StoreError> {
+    let ids: HashSet<i64> = found.words.keys().chain(found.exact.keys()).copied().collect();
+    let messages = with_neighbours(store, &ids)?;
+    let words = scaled(&smoothed(&messages, &found.words));
+    let mut hits: Vec<Hit> = messages
+        .into_values()
+        .filter(|message| is_wanted(question, message))
+        .map(|message| {
+            let parts = parts(question, &message, &words, found);
+            Hit { score: parts.sum(), parts, message }
+        })
+        .filter(|hit| hit.parts.words + hit.parts.exact > 0.0)
+        .collect();
+    best_first(&mut hits);
+    hits.truncate(CANDIDATES);
+    corrections_first(store, &mut hits)?;
+    Ok(different(hits, question.limit))
+}
+
+fn best_first(hits: &mut [Hit]) {
+    hits.sort_by(|left, right| {
+        right.score.total_cmp(&left.score).then(right.message.at.cmp(&left.message.at))
+    });
+}
+
+fn is_wanted(question: &Question<'_>, message: &Message) -> bool {
+    matches!(message.mark.as_str(), "" | "sidechain" | "summary")
+        && question.project.is_none_or(|project| message.project == project)
+        && question.since.is_none_or(|since| message.at >= since)
+}
+
+/// The messages of these numbers, and those beside them in their sessions.
+fn with_neighbours(store: &Store, ids: &HashSet<i64>) -> Result<HashMap<i64, Message>, StoreError> {
+    let query = format!(
+        "SELECT {COLUMNS} FROM message c JOIN message m ON m.session = c.session
+         AND m.ordinal BETWEEN c.ordinal - 1 AND c.ordinal + 1 JOIN session s ON s.id = m.session WHERE c.id = ?1"
+    );
+    let mut statement = store.db.prepare_cached(&query)?;
+    let mut found = HashMap::new();
+    for id in ids {
+        let rows = statement.query_map([id], Message::of)?;
+        for message in rows {
+            let message = message?;
+            found.insert(message.id, message);
+        }
+    }
+    Ok(found)
+}
+
+fn smoothed(messages: &HashMap<i64, Message>, scores: &Scores) -> Scores {
+    let places: HashMap<(i64, i64), i64> =
+        messages.values().map(|message| ((message.session_row, message.ordinal), message.id)).collect();
+    let score = |session: i64, ordinal: i64| {
+        places.get(&(session, ordinal)).and_then(|id| scores.get(id)).copied().unwrap_or(0.0)
+    };
+    messages
+        .values()
+        .map(|message| {
+            let (session, ordinal) = (message.session_row, message.ordinal);
+            let sum = score(session, ordinal)
+                + FROM_BEFORE * score(session, ordinal - 1)
+                + FROM_AFTER * score(session, ordinal + 1);
+            (message.id, sum)
+        })
+        .collect()
+}
+
+/// From 0, the worst, to 1, the best.
+fn scaled(scores: &Scores) -> Scores {
+    let most = scores.values().copied().fold(0.0, f64::max);
+    if most <= 0.0 {
+        return Scores::new();
+    }
+    scores.iter().map(|(id, score)| (*id, score / most)).collect()
+}
+
+fn parts(question: &Question<'_>, message: &Message, words: &Scores, found: &ByWords) -> Parts {
+    let age_days = ((question.now - message.at).max(0)) as f64 / DAY;
+    let is_here = question.here.is_some_and(|here| here == message.project);
+    let is_kept = message.pinned || (message.kind == "fact" && message.replaced_by.is_none());
+    let mut parts = Parts {
+        words: words.get(&message.id).copied().unwrap_or(0.0),
+        exact: if found.exact.contains_key(&message.id) { EXACT } else { 0.0 },
+        fresh: FRESH * 0.5_f64.powf(age_days / HALF_LIFE_DAYS),
+        here: if is_here { HERE } else { 0.0 },
+        kept: if is_kept { KEPT } else { 0.0 },
+        ..Parts::default()
+    };
+    if message.replaced_by.is_some() {
+        parts.corrected = -(1.0 - CORRECTED) * parts.sum();
+    }
+    parts
+}
+
+/// What was corrected brings its correction along, and stands below it.
+fn corrections_first(store: &Store, hits: &mut Vec<Hit>) -> Result<(), StoreError> {
+    let mut at = 0;
+    while at < hits.len() {
+        let (mut next, best) = (hits[at].message.replaced_by, hits[at].score - hits[at].parts.corrected);
+        let mut last = None;
+        // A correction may have been corrected too. A chain is no longer than this.
+        for _ in 0..16 {
+            let Some(id) = next else { break };
+            let Some(message) = store.message(id)? else { break };
+            next = message.replaced_by;
+            last = Some(message);
+        }
+        if let Some(message) = last {
+            let known = hits.iter().position(|hit| hit.message.id == message.id);
+            let top = best + KEPT;
+            match known {
+                Some(known) if hits[known].score >= top => {}
+                Some(known) => {
+                    hits[known].parts.kept += top - hits[known].score;
+                    hits[known].score = top;
+                }
+                None => {
+                    let parts = Parts { kept: top, ..Parts::default() };
+                    hits.push(Hit { message, score: top, parts });
+                }
+            }
+        }
+        at += 1;
+        // What was added is looked at too, but is never corrected itself.
+        if at > 2 * CANDIDATES {
+            break;
+        }
+    }
+    best_first(hits);
+    Ok(())
+}
+
+/// The same words are told once.
+fn different(hits: Vec<Hit>, limit: usize) -> Vec<Hit> {
+    let mut seen = HashSet::new();
+    hits.into_iter().filter(|hit| seen.insert(hit.message.text.clone())).take(limit).collect()
+}

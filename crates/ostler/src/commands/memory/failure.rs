@@ -1,0 +1,82 @@
+//! What can make `ostler memory` fail.
+
+use std::io;
+use std::path::PathBuf;
+
+use ostler_memory::daemon::DaemonError;
+use ostler_memory::hooks::HooksError;
+use ostler_memory::store::{CorrectError, StoreError};
+
+/// Why a command of memory failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MemoryError {
+    #[error(transparent)]
+    Correct(#[from] CorrectError),
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    #[error(transparent)]
+    Hooks(#[from] HooksError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("there is no message m{0}")]
+    Unknown(i64),
+    #[error("`{0}` is not a time")]
+    Time(String),
+    #[error("could not read `{}`", .path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("line {line} of `{}` is not what `export` prints: {reason}", .path.display())]
+    Line { path: PathBuf, line: usize, reason: String },
+    #[error("could not tell where this program is")]
+    Program(#[source] io::Error),
+    #[error("could not write `{}`", .path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("no daemon answers")]
+    NoDaemon,
+}
+
+impl MemoryError {
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Correct(error) => error.hint(),
+            Self::Daemon(error) => error.hint(),
+            Self::Hooks(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Unknown(_) => Some("`ostler memory recall` tells the ids".to_owned()),
+            Self::Time(_) => Some("say how long ago, like 7d or 12h, or a day, like 2026-11-16".to_owned()),
+            Self::Read { .. } | Self::Program(_) | Self::Write { .. } => None,
+            Self::Line { .. } => {
+                Some("what came before that line is in; mend it and import again".to_owned())
+            }
+            Self::NoDaemon => Some("`ostler memory daemon start`; nothing is lost without one".to_owned()),
+        }
+    }
+
+    pub(crate) fn is_usage(&self) -> bool {
+        match self {
+            Self::Hooks(HooksError::Unreadable { .. })
+            | Self::Correct(
+                CorrectError::Unknown(_) | CorrectError::Already { .. } | CorrectError::Nothing,
+            )
+            | Self::Unknown(_)
+            | Self::Time(_)
+            | Self::Line { .. }
+            | Self::Daemon(DaemonError::Running) => true,
+            Self::Correct(_)
+            | Self::Daemon(_)
+            | Self::Hooks(_)
+            | Self::Store(_)
+            | Self::Read { .. }
+            | Self::Program(_)
+            | Self::Write { .. }
+            | Self::NoDaemon => false,
+        }
+    }
+}

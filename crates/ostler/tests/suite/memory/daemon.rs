@@ -1,0 +1,88 @@
+//! The optional daemon: used when it answers, not missed otherwise, one at a time.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{capture, deferred, line, stored, transcript};
+use crate::ground::{Ground, ended};
+
+fn start(ground: &Ground) -> Child {
+    let mut command = ground.command(&["memory", "daemon", "--idle", "60s"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while ground.run(&["memory", "daemon", "status"]).code != Some(0) {
+        assert!(Instant::now() < until, "it does not answer");
+    }
+    child
+}
+
+#[test]
+fn a_daemon_takes_in_at_once_and_is_not_missed_afterwards() {
+    let ground = Ground::new();
+    let path = transcript(&ground, 2);
+    let daemon = start(&ground);
+    assert_eq!(
+        capture(&ground, &path),
+        json!({"status": "captured", "inserted": 2, "skipped": 0, "errors": 0})
+    );
+    assert!(deferred(&ground).is_empty());
+    let second = ground.run(&["memory", "daemon"]);
+    assert_eq!(second.code, Some(2), "{}", second.stderr);
+    assert!(second.stderr.contains("runs for this place already"), "{}", second.stderr);
+    assert_eq!(ground.run(&["memory", "daemon", "stop"]).code, Some(0));
+    assert_eq!(ended(daemon).status.code(), Some(0));
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    text.push_str(&line(2, "user", "And now?"));
+    std::fs::write(&path, text).unwrap();
+    assert_eq!(capture(&ground, &path)["status"], "deferred");
+    assert_eq!(stored(&ground).len(), 3);
+}
+
+/// One that listens and never answers costs a quarter of a second.
+#[test]
+fn a_daemon_that_hangs_is_done_without() {
+    let ground = Ground::new();
+    let path = transcript(&ground, 2);
+    std::fs::create_dir_all(ground.at("ostler/memory")).unwrap();
+    let _listener = UnixListener::bind(ground.at("ostler/memory/daemon.sock")).unwrap();
+    let told = capture(&ground, &path);
+    assert_eq!((&told["status"], &told["events"]), (&json!("deferred"), &json!(2)));
+}
+
+/// As systemd does it: a socket as descriptor 3. It ends when nobody calls.
+#[test]
+fn a_socket_that_is_handed_over_is_used() {
+    let ground = Ground::new();
+    let path = transcript(&ground, 2);
+    std::fs::create_dir_all(ground.at("ostler/memory")).unwrap();
+    let listener = UnixListener::bind(ground.at("ostler/memory/daemon.sock")).unwrap();
+    let program = env!("CARGO_BIN_EXE_ostler");
+    // The shell moves the socket to its place and becomes the daemon.
+    let script =
+        format!("exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec '{program}' memory daemon --idle 2s");
+    let mut shell = ground.command(&[]);
+    let variables: Vec<_> =
+        shell.get_envs().map(|(name, value)| (name.to_owned(), value.unwrap().to_owned())).collect();
+    shell = std::process::Command::new("/bin/sh");
+    let child = shell
+        .args(["-c", &script])
+        .env_clear()
+        .envs(variables)
+        .stdin(OwnedFd::from(listener))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while ground.run(&["memory", "daemon", "status"]).code != Some(0) {
+        assert!(Instant::now() < until, "it does not answer");
+    }
+    assert_eq!(capture(&ground, &path)["status"], "captured");
+    let output = ended(child);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(stored(&ground).len(), 2);
+}
