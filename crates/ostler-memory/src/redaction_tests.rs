@@ -14,7 +14,7 @@ fn secrets_are_masked() {
         joined("AKIA", "IOSFODNN7EXAMPLE"),
         joined("xoxb-", "123456789012-abcdefABCDEF"),
         joined("eyJhbGciOiJIUzI1NiJ9.", "eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4"),
-        random.clone(),
+        random,
         joined("wJalrXUtnFEMI/K7MDENG/", "bPxRfiCYEXAMPLEKEY"),
     ];
     for secret in &table {
