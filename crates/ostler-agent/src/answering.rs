@@ -147,3 +147,7 @@ impl Answering {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "answering_tests.rs"]
+mod tests;

@@ -130,7 +130,9 @@ impl Interrupting {
         let State::Escaping { began, last, times, .. } = self.state else { return None };
         let limit = began + self.pace.limit;
         let calm = self.calm.map(|since| since + self.pace.settle);
-        let again = (times < MOST_ESCAPES && self.calm.is_none()).then(|| last + self.pace.again);
+        let is_held = matches!(self.seen, Sight::Holds(_)) && self.is_idle();
+        let may_press = times < MOST_ESCAPES && self.calm.is_none() && !is_held;
+        let again = may_press.then(|| last + self.pace.again);
         Some([calm, again].into_iter().flatten().fold(limit, Duration::min))
     }
 
@@ -163,3 +165,7 @@ impl Interrupting {
         Action::Nothing
     }
 }
+
+#[cfg(test)]
+#[path = "interrupting_tests.rs"]
+mod tests;

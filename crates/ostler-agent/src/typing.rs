@@ -244,15 +244,28 @@ impl Typing {
         Some(self.chance().map_or(deadline, |chance| chance.min(deadline)))
     }
 
-    /// When something may be pressed, if the screen stays as it is.
+    /// When something will be pressed, if all stays as it is.
     fn chance(&self) -> Option<Duration> {
+        let may_be_free = self.status.as_ref().is_none_or(Status::takes_a_prompt);
+        let holds = matches!(self.seen, Sight::Holds(_));
         match self.state {
-            State::Waiting { .. } => Some(self.seen_at + self.pace.settle),
-            State::Pasted { at } => Some(at + self.pace.before_enter),
-            State::Entered { last, times: Times::Once, .. } => Some(last + self.pace.again),
-            State::New | State::Entered { .. } | State::Clearing { .. } | State::Over => None,
+            State::Waiting { .. } if self.seen == Sight::Empty && may_be_free => {
+                Some(self.seen_at + self.pace.settle)
+            }
+            State::Waiting { swept: Swept::No, .. } if holds && may_be_free => {
+                Some(self.seen_at + self.pace.settle)
+            }
+            State::Pasted { at } if holds => Some(at + self.pace.before_enter),
+            State::Entered { last, times: Times::Once, .. } if self.is_still_there() => {
+                Some(last + self.pace.again)
+            }
+            State::New
+            | State::Waiting { .. }
+            | State::Pasted { .. }
+            | State::Entered { .. }
+            | State::Clearing { .. }
+            | State::Over => None,
         }
-        .filter(|_| self.seen != Sight::Dialog)
     }
 
     /// When the state is given up.
@@ -383,3 +396,7 @@ impl Typing {
         Action::Failed(cause)
     }
 }
+
+#[cfg(test)]
+#[path = "typing_tests.rs"]
+mod tests;

@@ -7,5 +7,6 @@ mod decoding;
 mod launching;
 mod liveness;
 mod recordings;
+mod screens;
 mod shown;
 mod turning;

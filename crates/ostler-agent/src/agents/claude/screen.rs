@@ -64,6 +64,9 @@ const WORDS: &[(DialogKind, Place, &str)] = &[
     (DialogKind::Permission(Wish::Other), Place::Question, "Do you want to"),
 ];
 
+/// Questions that are known without their options, which do not fit on the smallest screen.
+const ALONE: &[(DialogKind, &str)] = &[(DialogKind::Login, "Select login method:")];
+
 /// What the beginning of an option means. The first that fits counts.
 const ROLES: &[(&str, Role)] = &[
     ("Yes, I trust", Role::Yes),
@@ -78,7 +81,8 @@ const ROLES: &[(&str, Role)] = &[
     ("Submit answers", Role::Yes),
     ("Submit", Role::Submit),
     ("No, and tell Claude what to do differently (esc)", Role::No),
-    ("No, and tell Claude what to do differently", Role::Words),
+    ("No, and tell Claude", Role::Words),
+    ("No, tell Claude", Role::Words),
     ("No", Role::No),
     ("Continue without", Role::No),
     ("Cancel", Role::No),
@@ -155,7 +159,9 @@ pub(super) fn dialog(look: &Look) -> Option<Dialog> {
     if input_box(look).is_some() {
         return None;
     }
-    let menu = (0..look.rows.len()).rev().find_map(|row| Menu::around(look, row))?;
+    let Some(menu) = (0..look.rows.len()).rev().find_map(|row| Menu::around(look, row)) else {
+        return without_menu(look);
+    };
     let title = menu.title(look);
     let question = menu.question(look);
     let footer = menu.footer(look);
@@ -166,6 +172,13 @@ pub(super) fn dialog(look: &Look) -> Option<Dialog> {
         return None;
     }
     Some(Dialog { kind, title, question, options: menu.options, at: menu.at })
+}
+
+fn without_menu(look: &Look) -> Option<Dialog> {
+    let is_shown = |words: &str| look.rows.iter().any(|row| row.trim() == words);
+    let (kind, question) = ALONE.iter().find(|(_, words)| is_shown(words))?;
+    let (title, question) = (String::new(), (*question).to_owned());
+    Some(Dialog { kind: *kind, title, question, options: Vec::new(), at: 0 })
 }
 
 fn kind(title: &str, question: &str, footer: &str, options: &[Choice]) -> DialogKind {
@@ -244,7 +257,9 @@ impl Menu {
 
     fn give_roles(&mut self, footer: &str) {
         for option in &mut self.options {
-            let found = ROLES.iter().find(|(words, _)| option.label.starts_with(words));
+            // Where there is little room blanks are left out.
+            let label = without_blanks(&option.label);
+            let found = ROLES.iter().find(|(words, _)| label.starts_with(&without_blanks(words)));
             option.role = match found {
                 Some((_, Role::No)) if footer.contains(AMENDABLE) => Role::Amend,
                 Some((_, role)) => *role,
@@ -278,6 +293,10 @@ impl Menu {
         words.reverse();
         words.join(" ")
     }
+}
+
+fn without_blanks(words: &str) -> String {
+    words.chars().filter(|char| !char.is_whitespace()).collect()
 }
 
 /// What stands behind the column of the pointer, if nothing stands before it.
