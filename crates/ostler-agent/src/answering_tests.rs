@@ -105,7 +105,7 @@ fn what_nobody_may_answer_stops_the_run_once_it_has_stayed() {
     play(
         "it goes",
         Permissions::All,
-        vec![(0, seen(login.clone()), NOTHING), (500, GONE, NOTHING), (1_000, Input::Tick, NOTHING)],
+        vec![(0, seen(login), NOTHING), (500, GONE, NOTHING), (1_000, Input::Tick, NOTHING)],
     );
 }
 
