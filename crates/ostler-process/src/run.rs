@@ -43,7 +43,6 @@ use ostler_agent::watchdog::{Input, Watchdog};
 
 use crate::contain::{Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError, Past};
-use crate::terminal::pty::Size;
 pub use account::{limits_from, limits_json, sentence};
 use attempt::Attempt;
 use bridge::BridgeSide;
@@ -344,7 +343,7 @@ impl<'a> Run<'a> {
         let stdin = match launch.stdin {
             ostler_agent::agent::Stdin::Null => Stdin::Null,
             ostler_agent::agent::Stdin::Text(_) | ostler_agent::agent::Stdin::Spoken(_) => Stdin::Piped,
-            ostler_agent::agent::Stdin::Terminal => Stdin::Terminal(Size::USUAL),
+            ostler_agent::agent::Stdin::Terminal => Stdin::Terminal(self.plan.terminal_size),
         };
         let spawn = Spawn {
             program: self.plan.program.clone(),

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use super::attempt::Attempt;
 use super::bridge::Bridge;
 use super::requests::Request;
+use crate::terminal::pty::Size;
 
 /// How long nothing is watched, at most.
 const LONGEST_UNWATCHED: Duration = Duration::from_secs(2);
@@ -62,6 +63,8 @@ pub struct Plan<'a> {
     pub bridge: Option<&'a dyn Bridge>,
     /// What a person should know before it starts.
     pub warnings: Vec<String>,
+    /// How large its terminal is, if it has one.
+    pub terminal_size: Size,
     /// When the workspace is watched.
     pub watching: Watching,
 }

@@ -11,7 +11,6 @@ use super::round::{Contact, OnTerminal, Pipes, Tools, Transcript};
 use crate::contain::Contained;
 use crate::terminal::driver::{Driver, Start};
 use crate::terminal::files::Whence;
-use crate::terminal::pty::Size;
 
 impl<'a> Run<'a> {
     /// The way to it, with what it is to be told first.
@@ -34,7 +33,7 @@ impl<'a> Run<'a> {
             interactive,
             decoder,
             pty,
-            size: Size::USUAL,
+            size: plan.terminal_size,
             whence: Whence { env, workspace: plan.workspace.clone() },
             own_pid: child.own_pid().unwrap_or(child.pid()),
             pid: child.pid(),

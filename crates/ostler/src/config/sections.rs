@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::values::{Count, Money, Span, Switch};
+use super::values::{Count, Money, Span, Switch, TerminalSize};
 use crate::commands::run::Level;
 
 /// The values that hold when nothing is set.
@@ -101,6 +101,9 @@ pub(crate) struct Run {
     pub(crate) max_turns: Option<Count>,
     /// Whether agents get a bridge, at which they hand over and declare completion.
     pub(crate) bridge: Option<Switch>,
+    /// How large the terminal of an agent is that has one, as in `"120x40"`. Whoever takes it over gives it the size of
+    /// their own.
+    pub(crate) terminal_size: Option<TerminalSize>,
 }
 
 /// Whom to tell how a run ended.

@@ -27,6 +27,36 @@ pub(crate) struct Money(pub(crate) f64);
 #[schemars(transparent)]
 pub(crate) struct Switch(pub(crate) bool);
 
+/// Columns and rows of a terminal: `"120x40"`.
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema)]
+#[schemars(with = "String")]
+pub(crate) struct TerminalSize {
+    pub(crate) columns: u16,
+    pub(crate) rows: u16,
+}
+
+impl<'de> Deserialize<'de> for TerminalSize {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let read = |text: &str| {
+            let (columns, rows) = text.split_once('x')?;
+            let columns = columns.parse().ok().filter(|columns| (FEWEST_COLUMNS..=MOST).contains(columns))?;
+            let rows = rows.parse().ok().filter(|rows| (FEWEST_ROWS..=MOST).contains(rows))?;
+            Some(Self { columns, rows })
+        };
+        let expected = "a size such as \"120x40\", from 40x12 on";
+        from.deserialize_any(Either { expected, read })
+    }
+}
+
+/// On a narrower terminal dialogs of agents were never seen.
+const FEWEST_COLUMNS: u16 = 40;
+
+/// The same, on a lower one.
+const FEWEST_ROWS: u16 = 12;
+
+/// More than any screen has, either way.
+const MOST: u16 = 1_000;
+
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(Either { expected: "a time such as \"5m\"", read: span })
@@ -121,6 +151,7 @@ mod tests {
     #[test]
     fn values_are_read_from_toml_and_from_text() {
         assert_eq!(read("x = \"6m\""), Ok(Span(Duration::from_secs(360))));
+        assert_eq!(read("x = \"80x24\""), Ok(TerminalSize { columns: 80, rows: 24 }));
         assert_eq!((read("x = 3"), read("x = \"3\"")), (Ok(Count(3)), Ok(Count(3))));
         assert_eq!((read("x = 1"), read("x = \"0.5\"")), (Ok(Money(1.0)), Ok(Money(0.5))));
         assert_eq!((read("x = true"), read("x = \"false\"")), (Ok(Switch(true)), Ok(Switch(false))));
@@ -133,5 +164,8 @@ mod tests {
         assert_eq!(read::<Money>("x = -1.0"), Err("`-1` is not a number of US dollars".to_owned()));
         assert_eq!(read::<Switch>("x = \"yes\""), Err("`yes` is not true or false".to_owned()));
         assert!(read::<Count>("x = []").is_err());
+        for wrong in ["x = \"20x5\"", "x = \"120\"", "x = \"120x40x2\"", "x = 120", "x = \"120x4000\""] {
+            assert!(read::<TerminalSize>(wrong).is_err_and(|why| why.contains("120x40")), "{wrong}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
 use ostler_process::run::{Beginning, Checks, Plan, RunError, Watching, inherited, limits_json};
+use ostler_process::terminal::pty::Size;
 use ostler_rehearsal::script::Play;
 use rustix::fs::{Access, access};
 use serde_json::Value;
@@ -249,6 +250,7 @@ pub(super) async fn prepare<'a>(
     let is_on_terminal = choice.agent.agent().engine() == Engine::Terminal;
     let session_id = args.session_id.or_else(|| is_on_terminal.then(uuid::Uuid::new_v4));
     let session_id = session_id.map(|id| id.to_string());
+    let size = terms.terminal_size.map(|size| Size { columns: size.columns, rows: size.rows });
     let mut plan = Plan {
         agent: choice.agent.agent(),
         program: found.program.clone(),
@@ -269,6 +271,7 @@ pub(super) async fn prepare<'a>(
         guard: std::env::current_exe().map_err(RunUsage::Guard)?,
         bridge: None,
         warnings: Vec::new(),
+        terminal_size: size.unwrap_or_default(),
         watching: if args.watch_at_once { Watching::AtOnce } else { Watching::Later },
     };
     let mut facts = facts(choice, found, terms);

@@ -12,7 +12,7 @@ use ostler_process::run::limits_from;
 
 use super::args::{Args, Level};
 use super::prepare::RunUsage;
-use crate::config::{Config, ProbeAt, RunSection, Span};
+use crate::config::{Config, ProbeAt, RunSection, Span, TerminalSize};
 
 const MAX_RESUMES: u32 = 3;
 
@@ -32,6 +32,8 @@ pub(super) struct Terms {
     pub(super) checks: Vec<String>,
     /// What is wanted of a bridge; nothing, if none is wanted.
     pub(super) bridge: Option<BridgeTerms>,
+    /// How large a terminal is, if it is not as usual.
+    pub(super) terminal_size: Option<TerminalSize>,
 }
 
 /// What is wanted of a bridge.
@@ -123,6 +125,7 @@ impl Terms {
             },
             checks: if args.check.is_empty() { given.checks } else { args.check.clone() },
             bridge,
+            terminal_size: set.terminal_size,
         })
     }
 
