@@ -39,6 +39,26 @@ pub enum DialogKind {
     UnknownMenu,
 }
 
+impl DialogKind {
+    /// The word for it in the journal.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trust => "trust",
+            Self::ApiKey => "api_key",
+            Self::Bypass => "bypass",
+            Self::ProjectServers => "project_servers",
+            Self::Permission(_) => "permission",
+            Self::Question => "question",
+            Self::Review => "review",
+            Self::Plan => "plan",
+            Self::UsageLimit => "usage_limit",
+            Self::Login => "login",
+            Self::Update => "update",
+            Self::UnknownMenu => "unknown_menu",
+        }
+    }
+}
+
 /// What permission is asked for. Only for the reader: policy makes no difference, because small screens do not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wish {

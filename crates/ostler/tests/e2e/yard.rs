@@ -79,6 +79,19 @@ impl Yard {
         yard
     }
 
+    /// For a real agent behind a program that does these lines of shell first, and may change its arguments.
+    pub(crate) fn behind(player: Player, lines: &str) -> Option<Self> {
+        let yard = Self::of(player)?;
+        let program = yard.at("behind");
+        let text = format!("#!/bin/sh\n{lines}\nexec \"{}\" \"$@\"\n", player.binary()?.display());
+        // Another process writes it, for the reason above.
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", r#"printf '%s' "$2" > "$1" && chmod 755 "$1""#, "sh"]).arg(&program).arg(text);
+        assert!(shell.stdin(Stdio::null()).status().unwrap().success());
+        yard.configure(player.agent().name(), &program);
+        Some(yard)
+    }
+
     /// For any program.
     pub(crate) fn of_command(command: &str) -> Self {
         let yard = Self::with("codex", Path::new("/nowhere"), &format!("command:{command}"));

@@ -106,7 +106,8 @@ impl Round<'_, '_> {
                     self.heard(AgentEvent::TurnEnded(TurnOutcome::Failed(failure))).await?;
                 }
                 Told::Answered(dialog) => {
-                    let text = format!("a dialog was answered as policy says: {}", dialog.question);
+                    let text =
+                        format!("answered as policy says ({}): {}", dialog.kind.name(), dialog.question);
                     self.heard(AgentEvent::Noted { text }).await?;
                 }
                 Told::Blocked { reason, screen } => {
