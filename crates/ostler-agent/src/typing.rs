@@ -19,9 +19,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Whether what the agent recorded is this prompt.
+    /// Whether what the agent recorded is this prompt, whatever blanks it has at its end.
     pub fn is(&self, recorded: &str) -> bool {
-        self.recorded == recorded
+        self.recorded.trim_end() == recorded.trim_end()
     }
 }
 

@@ -10,9 +10,9 @@ use crate::typing::{Prepared, Unsendable};
 const PASTE_BEGINS: &str = "\x1b[200~";
 const PASTE_ENDS: &str = "\x1b[201~";
 
-/// A blank at the end is cut by the program. Without it a last `\` makes Enter a new line, and Enter behind a last
-/// `@name` or `:name` chooses a completion.
-const GUARD: char = ' ';
+/// Put behind a last `\`, which makes Enter a new line, and behind a last `@name` or `:name`, for which Enter chooses a
+/// completion. The program cuts blanks at the end; but not of a paste of many lines, where one more arrives.
+const GUARD: &str = " ";
 
 /// What ends the program, with or without blanks around.
 const FAREWELLS: [&str; 6] = ["exit", "quit", ":q", ":q!", ":wq", ":wq!"];
@@ -26,7 +26,8 @@ pub(super) fn sendable(text: &str) -> Result<Prepared, Unsendable> {
     match objection(&recorded) {
         Some(why) => Err(Unsendable { why }),
         None => {
-            let bytes = format!("{PASTE_BEGINS}{recorded}{GUARD}{PASTE_ENDS}").into_bytes();
+            let guard = if needs_guard(&recorded) { GUARD } else { "" };
+            let bytes = format!("{PASTE_BEGINS}{recorded}{guard}{PASTE_ENDS}").into_bytes();
             Ok(Prepared { bytes, recorded })
         }
     }
@@ -37,6 +38,11 @@ pub(super) fn sendable(text: &str) -> Result<Prepared, Unsendable> {
 pub(super) fn recorded(text: &str) -> String {
     let lines = text.replace("\r\n", "\n").replace('\r', "\n").replace('\t', "    ");
     composed(lines.trim_end()).into_owned()
+}
+
+fn needs_guard(text: &str) -> bool {
+    let last = text.rsplit(char::is_whitespace).next().unwrap_or_default();
+    last.ends_with('\\') || last.starts_with(['@', ':'])
 }
 
 fn objection(text: &str) -> Option<String> {
@@ -135,7 +141,8 @@ mod tests {
     use super::*;
 
     fn typed(text: &str) -> String {
-        format!("{PASTE_BEGINS}{text} {PASTE_ENDS}")
+        let is_guarded = ["\\", "@old.txt", ":smi"].iter().any(|end| text.ends_with(end));
+        format!("{PASTE_BEGINS}{text}{}{PASTE_ENDS}", if is_guarded { " " } else { "" })
     }
 
     /// The prompts and what the model got are those of the table in `docs/design/terminal.md`.
