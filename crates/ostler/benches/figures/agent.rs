@@ -1,12 +1,13 @@
 //! A real agent on a private stage: a scripted model that is up already, and the same home for whoever starts it.
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ostler_agent::agent::{Agent, Launch, Permissions, Stage, Stdin, Task};
-use ostler_agent::agents::{Claude, Codex, OpenCode};
+use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, OpenCode};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -70,6 +71,24 @@ impl Player {
             }
         });
         found.collect()
+    }
+
+    /// The terminal program, if it is installed for tests.
+    pub(crate) fn on_terminal(model: &Model) -> Option<Self> {
+        let place = std::env::var_os("OSTLER_TEST_AGENTS").map(PathBuf::from).unwrap_or_default();
+        let program = native(&ClaudeTerminal, &place);
+        if program.is_none() {
+            println!("claude: not installed for tests; ./test agents installs it");
+        }
+        Some(Self::new(&ClaudeTerminal, program?, model))
+    }
+
+    /// With what it is started.
+    pub(crate) fn launched(&self) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
+        let root = if rustix::process::geteuid().is_root() { &*self.launch.as_root.env } else { &[] };
+        let env = self.env.iter().chain(&self.launch.env).chain(root);
+        let env = env.map(|(name, value)| (name.into(), value.into())).collect();
+        (self.launch.args.iter().map(Into::into).collect(), env)
     }
 
     fn new(agent: &'static dyn Agent, program: PathBuf, model: &Model) -> Self {

@@ -12,6 +12,8 @@ mod many;
 mod process;
 mod start;
 mod sums;
+#[cfg(target_os = "linux")]
+mod terminal;
 
 use std::path::PathBuf;
 
@@ -21,7 +23,9 @@ fn main() {
     let binary = words.get(1).map(PathBuf::from);
     let count = words.get(2).and_then(|count| count.parse().ok());
     let Some((subject, ostler)) = words.first().zip(binary.filter(|binary| binary.is_file())) else {
-        println!("usage: figures added|idle|start|many PATH_OF_OSTLER [COUNT] (bench/*/run gives them)");
+        println!(
+            "usage: figures added|idle|start|many|terminal PATH_OF_OSTLER [COUNT] (bench/*/run gives them)"
+        );
         return;
     };
     println!("load before: {}", process::load());
@@ -30,6 +34,8 @@ fn main() {
         "idle" => idle::measure(&ostler, count.unwrap_or(20)),
         "start" => start::measure(&ostler, count.unwrap_or(200)),
         "many" => many::measure(&ostler, count.unwrap_or(50)),
+        #[cfg(target_os = "linux")]
+        "terminal" => terminal::measure(&ostler, count.unwrap_or(20)),
         other => println!("no subject `{other}`"),
     }
     println!("load after: {}", process::load());
