@@ -126,9 +126,6 @@ impl Agent for ClaudeTerminal {
     fn package(&self) -> &'static Package {
         &CLAUDE
     }
-    fn note(&self) -> &'static str {
-        "the terminal engine is not built yet: use claude-headless"
-    }
     fn login(&self) -> &'static [&'static str] {
         &["auth", "login"]
     }

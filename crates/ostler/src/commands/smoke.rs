@@ -44,6 +44,7 @@ pub(crate) const NOT_GREEN: u8 = 20;
 #[command(after_help = "Examples:
   ostler smoke                          every agent that is installed, with a scripted model
   ostler smoke codex opencode           these two
+  ostler smoke claude                   Claude Code's own terminal program
   ostler smoke --report smoke.md        a report to keep, or to attach to an issue
   ostler smoke --json | jq -r '.results[] | .agent + \" \" + .verdict'
   ostler smoke claude-headless --live   with your own account: this spends tokens
@@ -180,7 +181,7 @@ fn tell(
     Ok(if is_green { ExitCode::SUCCESS } else { ExitCode::from(NOT_GREEN) })
 }
 
-/// The agents of those names, each once; all that can be driven if there are no names.
+/// The agents of those names, each once. If there are no names: all, over pipes, as they are run unless told otherwise.
 fn wanted(names: &[String]) -> Result<Vec<&'static dyn Agent>, Failure> {
     if names.is_empty() {
         return Ok(AGENTS.iter().copied().filter(|agent| agent.engine() == Engine::Stream).collect());
@@ -188,10 +189,8 @@ fn wanted(names: &[String]) -> Result<Vec<&'static dyn Agent>, Failure> {
     let mut agents: Vec<&'static dyn Agent> = Vec::new();
     for name in names {
         let agent = programs::agent(name)?;
-        match agent.engine() {
-            Engine::Terminal => return Err(RunUsage::Terminal { name: agent.name() }.into()),
-            Engine::Stream if agents.iter().any(|known| known.name() == agent.name()) => {}
-            Engine::Stream => agents.push(agent),
+        if agents.iter().all(|known| known.name() != agent.name()) {
+            agents.push(agent);
         }
     }
     Ok(agents)

@@ -87,7 +87,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_written() {
     let ground = ground();
     let table: [(&[&str], &str); 7] = [
         (&["run", "-a", "command:cat", "--permissions", "all", "--rehearse", "x"], "cannot be rehearsed"),
-        (&["run", "-a", "claude", "x"], "claude-headless"),
+        (&["run", "-a", "codex", "--engine", "terminal", "x"], "cannot be driven that way"),
         (&["run", "-a", "no-such-agent", "x"], "no agent is called"),
         (&["run", "-a", "command:cat", "x"], "--permissions all"),
         (&["run", "-a", "command:cat", " "], "the prompt is empty"),

@@ -29,7 +29,6 @@ fn what_cannot_be_asked_for_is_refused_before_anything_is_started() {
     ground.program("codex", "echo codex-cli 0.166.0");
     ground.put("project/broken.toml", "v = 1\n[[conversation]]\n");
     ground.check("smoke_unknown", &["smoke", "codx"]);
-    ground.check("smoke_terminal", &["smoke", "claude"]);
     ground.check("smoke_broken_script", &["smoke", "--script", "broken.toml"]);
     ground.check("smoke_no_place_for_a_report", &["smoke", "--report", "none/report.md"]);
     assert_eq!(ground.run(&["smoke", "--live", "--script", "hello"]).code, Some(2));
