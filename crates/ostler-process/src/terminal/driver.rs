@@ -5,19 +5,23 @@
 //! they say is done. Whoever has a driver waits for [`Driver::next`], keeps the raw bytes, and hands the rest to
 //! [`Driver::take`]; nothing happens between two calls but in the kernel. The drawing is in `docs/design/terminal.md`.
 
+mod deciding;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::agent::{Agent, Decoder, Permissions, Source};
 use ostler_agent::answering::{self, Answering};
-use ostler_agent::dialogs::{Dialog, DialogKind};
+use ostler_agent::dialogs::Dialog;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::interrupting::{self, Interrupting, Left};
 use ostler_agent::look::Look;
 use ostler_agent::terminal::{Interactive, StateFile, Status};
-use ostler_agent::turning::{self, Evidence, Turning, Verdict};
+use ostler_agent::turning::{self, Turning};
 use ostler_agent::typing::{self, Cause, Prepared, Sight, Typing};
 use serde_json::Value;
+
+use deciding::Happened;
 
 use super::files::{Files, Known, Whence};
 use super::pty::{Pty, Size};
@@ -32,12 +36,6 @@ const LOOK_LATE: Duration = Duration::from_millis(400);
 
 /// How long a record may be kept back because it came before what it follows from. Agents write every tenth of a second.
 const KEPT_BACK: Duration = Duration::from_millis(700);
-
-/// How long a dialog must stand before it is answered: it may be half drawn.
-const STANDS: Duration = Duration::from_millis(200);
-
-/// The same, for a permission: where a hook answers, the dialog goes by itself, and a key would fall into the input box.
-const HOOK_ANSWERS: Duration = Duration::from_secs(2);
 
 /// How soon a machine is told the time again that wants to be told at once.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
@@ -143,6 +141,8 @@ pub struct Driver<'a> {
     up: Option<Up>,
     turning: Turning,
     doing: Doing,
+    /// A turn was broken off, and its end is not told yet.
+    settled: Option<Left>,
     status: Option<Status>,
     sight: Option<Sight>,
     /// When the screen is looked at next.
@@ -176,6 +176,7 @@ impl<'a> Driver<'a> {
             up: None,
             turning: Turning::new(),
             doing: Doing::Nothing,
+            settled: None,
             status: None,
             sight: None,
             look_at: None,
@@ -402,40 +403,6 @@ impl<'a> Driver<'a> {
         self.keys = None;
     }
 
-    /// A dialog is up, or none. It is answered once it has stood for a while, and not while a person has the keys.
-    fn meet(&mut self, now: Duration, dialog: Option<Dialog>) {
-        let Some(dialog) = dialog.filter(|_| !self.seat.is_held()) else {
-            self.up = None;
-            return self.deal(now, answering::Input::Seen(None));
-        };
-        let known = self.up.take().filter(|up| up.dialog.is_like(&dialog));
-        let (since, is_told) = known.map_or((now, false), |up| (up.since, up.is_told));
-        let due = since.saturating_add(stands(dialog.kind));
-        self.up = Some(Up { dialog: dialog.clone(), since, is_told });
-        if due <= now || self.answering.is_at_work() {
-            self.deal(now, answering::Input::Seen(Some(dialog)));
-        } else {
-            self.look_at = Some(self.look_at.map_or(due, |at| at.min(due)));
-        }
-    }
-
-    fn deal(&mut self, now: Duration, input: answering::Input) {
-        match self.answering.step(now, input) {
-            answering::Action::Nothing => {}
-            answering::Action::Write(bytes) => {
-                self.pump.type_in(&bytes);
-                if let Some(up) = self.up.as_mut().filter(|up| !up.is_told) {
-                    up.is_told = true;
-                    self.told.push(Told::Answered(up.dialog.clone()));
-                }
-            }
-            answering::Action::Blocked { reason } => {
-                let screen = self.seat.look().dump();
-                self.told.push(Told::Blocked { reason, screen });
-            }
-        }
-    }
-
     fn files_changed(&mut self, now: Duration, paths: &[PathBuf]) {
         for path in paths {
             if self.files.is_state(path) {
@@ -501,100 +468,5 @@ impl<'a> Driver<'a> {
             self.told.push(Told::Event(event.clone()));
             self.turn(now, &turning::Input::Event(&event));
         }
-    }
-
-    /// Tells whatever is being done what happened, and does what it says.
-    fn step(&mut self, now: Duration, happened: Happened) {
-        // What it says about the screen and the time is about what was typed, which is not there yet.
-        if !self.pump.is_taken() && matches!(happened, Happened::Time | Happened::Seen(_)) {
-            return;
-        }
-        match &mut self.doing {
-            Doing::Nothing => {}
-            Doing::Typing(typing) => {
-                let input = match &happened {
-                    Happened::Seen(sight) => typing::Input::Seen(sight.clone()),
-                    Happened::Status(status) => typing::Input::Status(status.clone()),
-                    Happened::Recorded(text) => typing::Input::Recorded(text),
-                    Happened::Held => typing::Input::Held,
-                    Happened::Released => typing::Input::Released,
-                    Happened::TurnEnded => return,
-                    Happened::Time => typing::Input::Tick,
-                };
-                match typing.step(now, input) {
-                    typing::Action::Nothing => {}
-                    typing::Action::Write(bytes) => drop(self.pump.type_in(&bytes)),
-                    typing::Action::Submitted => {
-                        self.rest();
-                        self.told.push(Told::Submitted);
-                    }
-                    typing::Action::Failed(cause) => {
-                        self.rest();
-                        self.told.push(Told::NotSubmitted(cause));
-                        self.turn(now, &turning::Input::Untaken);
-                    }
-                }
-            }
-            Doing::Interrupting(interrupting) => {
-                let input = match happened {
-                    Happened::Seen(sight) => interrupting::Input::Seen(sight),
-                    Happened::Status(status) => interrupting::Input::Status(status),
-                    Happened::TurnEnded => interrupting::Input::TurnEnded,
-                    Happened::Recorded(_) | Happened::Held | Happened::Released => return,
-                    Happened::Time => interrupting::Input::Tick,
-                };
-                match interrupting.step(now, input) {
-                    interrupting::Action::Nothing => {}
-                    interrupting::Action::Write(bytes) => drop(self.pump.type_in(&bytes)),
-                    interrupting::Action::Settled(left) => {
-                        self.rest();
-                        self.told.push(Told::Settled(left));
-                    }
-                    interrupting::Action::Unsettled => {
-                        self.rest();
-                        self.told.push(Told::Unsettled);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Tells what may be the end of the turn.
-    fn turn(&mut self, now: Duration, input: &turning::Input<'_>) {
-        match self.turning.step(now, input) {
-            Verdict::Open => {}
-            Verdict::Ended { interrupted, by } => {
-                tracing::debug!(target: "ostler::pty", ?by, interrupted, "the turn is over");
-                if by != Evidence::Record {
-                    for event in self.decoder.over(interrupted) {
-                        if matches!(event, AgentEvent::TurnEnded(_)) {
-                            self.step(now, Happened::TurnEnded);
-                        }
-                        self.told.push(Told::Event(event));
-                    }
-                }
-                self.told.push(Told::TurnOver);
-            }
-        }
-    }
-}
-
-/// What happened, for whatever is being done.
-enum Happened {
-    Seen(Sight),
-    Status(Status),
-    Recorded(String),
-    TurnEnded,
-    /// A person took the keys.
-    Held,
-    /// They gave them back.
-    Released,
-    Time,
-}
-
-fn stands(kind: DialogKind) -> Duration {
-    match kind {
-        DialogKind::Permission(_) => HOOK_ANSWERS,
-        _ => STANDS,
     }
 }

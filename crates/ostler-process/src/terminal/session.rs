@@ -4,37 +4,34 @@
 //! orders and reads events. Events wait in the agent's own record: a reader that is slow is waited for, but the terminal
 //! is drained all the same. Dropping a session ends the program and all that it started.
 
+mod live;
+
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ostler_agent::agent::{Agent, Permissions};
 use ostler_agent::event::AgentEvent;
 use ostler_agent::interrupting::Left;
-use ostler_agent::terminal::{Interactive, Status};
+use ostler_agent::terminal::Status;
 use ostler_agent::typing::{Cause, Unsendable};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::driver::{Arrived, Driver, Start, Told};
+use live::Live;
+
+use super::driver::{Driver, Start};
 use super::files::Whence;
 use super::pty::Size;
 use super::seat::Seat;
-use crate::contain::{Contained, Exit, Spawn, StartError, Stdin, StopSignal, Survivors};
+use crate::contain::{Contained, Exit, Spawn, StartError, Stdin, Survivors};
 
 /// Orders that may wait. Whoever gives more waits too.
 const ORDERS: usize = 4;
 
 /// Events of a turn that may wait for their reader. When they are so many, records are not read on until some are taken.
 const EVENTS: usize = 256;
-
-/// How long a program that is asked to end may take.
-const FAREWELL: Duration = Duration::from_secs(3);
-
-/// A timer that nobody waits for.
-const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a session is opened with.
 pub struct Opening<'a> {
@@ -266,229 +263,6 @@ impl Session {
     pub async fn close(mut self) -> Option<Closed> {
         let _ = self.orders.send(Order::Close).await;
         self.ended().await
-    }
-}
-
-/// A turn that somebody asked for.
-struct Turn {
-    events: mpsc::Sender<Happening>,
-    /// Until the prompt was taken.
-    told: Option<oneshot::Sender<Result<(), SessionError>>>,
-    is_over: bool,
-}
-
-/// A session's own task.
-struct Live {
-    child: Contained,
-    driver: Driver<'static>,
-    interactive: &'static dyn Interactive,
-    orders: mpsc::Receiver<Order>,
-    about: watch::Sender<About>,
-    opened: Instant,
-    turn: Option<Turn>,
-    interrupting: Option<oneshot::Sender<Result<Left, SessionError>>>,
-    /// What the reader of the turn has not taken yet.
-    pending: VecDeque<Happening>,
-    blocked: Option<(String, String)>,
-}
-
-/// What arrived.
-enum Input {
-    Order(Option<Order>),
-    Terminal(Arrived),
-    Room,
-    Exited,
-    Time,
-}
-
-impl Live {
-    async fn live(mut self) -> Closed {
-        loop {
-            let wake = self.driver.wake_at().and_then(|at| self.opened.checked_add(at));
-            let wake = wake.unwrap_or_else(|| Instant::now() + FAR);
-            self.driver.hold_records(self.pending.len() >= EVENTS);
-            let input = tokio::select! {
-                biased;
-                order = self.orders.recv() => Input::Order(order),
-                arrived = self.driver.next() => Input::Terminal(arrived),
-                () = room(self.turn.as_ref()), if !self.pending.is_empty() => Input::Room,
-                _ = self.child.leader_exit() => Input::Exited,
-                () = tokio::time::sleep_until(wake) => Input::Time,
-            };
-            let now = self.opened.elapsed();
-            match input {
-                Input::Order(Some(Order::Ask { prompt, events, told })) => {
-                    self.ask(now, &prompt, events, told);
-                }
-                Input::Order(Some(Order::Interrupt { told })) => self.interrupt(now, told),
-                Input::Order(Some(Order::Close) | None) => return self.close().await,
-                Input::Terminal(arrived) => {
-                    let told = self.driver.take(now, arrived);
-                    self.tell(told);
-                }
-                Input::Room => self.hand_over(),
-                Input::Exited => return self.close().await,
-                Input::Time => {
-                    let told = self.driver.tick(now);
-                    self.tell(told);
-                }
-            }
-            self.publish();
-        }
-    }
-
-    fn ask(
-        &mut self,
-        now: Duration,
-        prompt: &str,
-        events: mpsc::Sender<Happening>,
-        told: oneshot::Sender<Result<(), SessionError>>,
-    ) {
-        let refusal = match (self.interactive.sendable(prompt), &self.turn, self.blocked.clone()) {
-            (Err(unsendable), _, _) => unsendable.into(),
-            (Ok(_), Some(_), _) => SessionError::Busy,
-            (Ok(_), None, Some((reason, screen))) => SessionError::Blocked { reason, screen },
-            (Ok(prepared), None, None) => {
-                self.pending.clear();
-                self.turn = Some(Turn { events, told: Some(told), is_over: false });
-                return self.driver.submit(now, prepared);
-            }
-        };
-        // Whoever asked may be gone.
-        let _ = told.send(Err(refusal));
-    }
-
-    fn interrupt(&mut self, now: Duration, told: oneshot::Sender<Result<Left, SessionError>>) {
-        if self.turn.is_none() {
-            let _ = told.send(Ok(Left::Nothing));
-            return;
-        }
-        self.interrupting = Some(told);
-        self.driver.interrupt(now);
-    }
-
-    fn tell(&mut self, told: Vec<Told>) {
-        for told in told {
-            match told {
-                Told::Event(event) => self.happened(Happening::Event(event)),
-                Told::Submitted => self.answer(Ok(())),
-                Told::NotSubmitted(cause) => {
-                    self.answer(Err(cause.into()));
-                    self.turn = None;
-                }
-                Told::Blocked { reason, screen } => {
-                    self.blocked = Some((reason.clone(), screen.clone()));
-                    let error = SessionError::Blocked { reason: reason.clone(), screen: screen.clone() };
-                    self.answer(Err(error));
-                    self.happened(Happening::Blocked { reason, screen });
-                }
-                Told::TurnOver => self.end_turn(),
-                Told::Settled(left) => {
-                    self.answer(Err(SessionError::Over));
-                    self.end_turn();
-                    if let Some(told) = self.interrupting.take() {
-                        let _ = told.send(Ok(left));
-                    }
-                }
-                Told::Unsettled => {
-                    if let Some(told) = self.interrupting.take() {
-                        let _ = told.send(Err(SessionError::Unsettled));
-                    }
-                }
-                Told::Answered(_) => self.blocked = None,
-                Told::Alive | Told::Closed => {}
-            }
-        }
-    }
-
-    fn happened(&mut self, happening: Happening) {
-        if let Happening::Event(AgentEvent::Started { session, .. }) = &happening {
-            let session = Some(session.clone());
-            self.about.send_if_modified(|about| {
-                let is_new = about.session != session;
-                about.session = session;
-                is_new
-            });
-        }
-        if self.turn.is_some() {
-            self.pending.push_back(happening);
-            self.hand_over();
-        }
-    }
-
-    /// Tells whoever asked what became of the prompt.
-    fn answer(&mut self, answer: Result<(), SessionError>) {
-        if let Some(told) = self.turn.as_mut().and_then(|turn| turn.told.take()) {
-            let _ = told.send(answer);
-        }
-    }
-
-    fn end_turn(&mut self) {
-        if let Some(turn) = &mut self.turn {
-            turn.is_over = true;
-        }
-        self.hand_over();
-    }
-
-    /// Hands over as much as there is room for. A reader that is gone has seen enough.
-    fn hand_over(&mut self) {
-        let Some(turn) = &self.turn else { return };
-        while let Some(happening) = self.pending.pop_front() {
-            match turn.events.try_send(happening) {
-                Ok(()) => {}
-                Err(mpsc::error::TrySendError::Full(happening)) => {
-                    self.pending.push_front(happening);
-                    return;
-                }
-                Err(mpsc::error::TrySendError::Closed(_)) => self.pending.clear(),
-            }
-        }
-        if turn.is_over {
-            self.turn = None;
-        }
-    }
-
-    fn publish(&self) {
-        let status = self.driver.status();
-        self.about.send_if_modified(|about| {
-            let is_new = about.status.as_ref() != status;
-            if is_new {
-                about.status = status.cloned();
-            }
-            is_new
-        });
-    }
-
-    /// Asks it to end, and ends all that is left.
-    async fn close(mut self) -> Closed {
-        if let Err(error) = self.child.signal(StopSignal::Interrupt) {
-            tracing::debug!(target: "ostler::pty", %error, "the program could not be asked to end");
-        }
-        let drained = async {
-            loop {
-                tokio::select! {
-                    biased;
-                    exit = self.child.leader_exit() => return exit,
-                    _ = self.driver.next() => {}
-                }
-            }
-        };
-        let _ = tokio::time::timeout(FAREWELL, drained).await;
-        let survivors = self.child.kill_all().await;
-        for event in self.driver.last_words() {
-            self.happened(Happening::Event(event));
-        }
-        let exit = self.child.leader_exit().await;
-        Closed { exit, survivors }
-    }
-}
-
-/// Waits until the reader of the turn has taken something.
-async fn room(turn: Option<&Turn>) {
-    match turn {
-        // A reader that is gone takes all.
-        Some(turn) => drop(turn.events.reserve().await),
-        None => std::future::pending().await,
     }
 }
 

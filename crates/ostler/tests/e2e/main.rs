@@ -9,6 +9,8 @@ mod by_hand;
 #[cfg(target_os = "linux")]
 mod checks;
 #[cfg(target_os = "linux")]
+mod conversing;
+#[cfg(target_os = "linux")]
 mod dialogs;
 #[cfg(target_os = "linux")]
 mod hangs;

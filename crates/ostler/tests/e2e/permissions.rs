@@ -153,6 +153,10 @@ mod deny_writes_nothing {
         comes(Player::ClaudeStream, "deny", &came(&[], &[]));
     }
     #[test]
+    fn claude_on_a_terminal() {
+        comes(Player::ClaudeTerminal, "deny", &came(&[], &[]));
+    }
+    #[test]
     fn codex() {
         comes(Player::Codex, "deny", &came(&[], &[]));
     }
@@ -170,6 +174,12 @@ mod edits_stays_in_the_workspace {
     fn claude() {
         let inside = ["in-redirect", "in-touch", "in-write", "seed.txt"];
         comes(Player::ClaudeStream, "edits", &came(&inside, &[]));
+    }
+    #[test]
+    fn claude_on_a_terminal() {
+        let inside = ["in-redirect", "in-touch", "in-write", "seed.txt"];
+        comes(Player::ClaudeTerminal, "edits", &came(&inside, &[]));
+        comes(Player::ClaudeTerminalNewer, "edits", &came(&inside, &[]));
     }
     /// By any command: the kernel keeps it in.
     #[test]

@@ -1,0 +1,246 @@
+//! A session's own task: it owns the program, and does what it is ordered to.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ostler_agent::event::AgentEvent;
+use ostler_agent::interrupting::Left;
+use ostler_agent::terminal::Interactive;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::{About, Closed, EVENTS, Happening, Order, SessionError};
+use crate::contain::{Contained, StopSignal};
+use crate::terminal::driver::{Arrived, Driver, Told};
+
+/// How long a program that is asked to end may take.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// A timer that nobody waits for.
+const FAR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A turn that somebody asked for.
+pub(super) struct Turn {
+    events: mpsc::Sender<Happening>,
+    /// Until the prompt was taken.
+    told: Option<oneshot::Sender<Result<(), SessionError>>>,
+    is_over: bool,
+}
+
+/// A session's own task.
+pub(super) struct Live {
+    pub(super) child: Contained,
+    pub(super) driver: Driver<'static>,
+    pub(super) interactive: &'static dyn Interactive,
+    pub(super) orders: mpsc::Receiver<Order>,
+    pub(super) about: watch::Sender<About>,
+    pub(super) opened: Instant,
+    pub(super) turn: Option<Turn>,
+    pub(super) interrupting: Option<oneshot::Sender<Result<Left, SessionError>>>,
+    /// What the reader of the turn has not taken yet.
+    pub(super) pending: VecDeque<Happening>,
+    pub(super) blocked: Option<(String, String)>,
+}
+
+/// What arrived.
+enum Input {
+    Order(Option<Order>),
+    Terminal(Arrived),
+    Room,
+    Exited,
+    Time,
+}
+
+impl Live {
+    pub(super) async fn live(mut self) -> Closed {
+        loop {
+            let wake = self.driver.wake_at().and_then(|at| self.opened.checked_add(at));
+            let wake = wake.unwrap_or_else(|| Instant::now() + FAR);
+            self.driver.hold_records(self.pending.len() >= EVENTS);
+            let input = tokio::select! {
+                biased;
+                order = self.orders.recv() => Input::Order(order),
+                arrived = self.driver.next() => Input::Terminal(arrived),
+                () = room(self.turn.as_ref()), if !self.pending.is_empty() => Input::Room,
+                _ = self.child.leader_exit() => Input::Exited,
+                () = tokio::time::sleep_until(wake) => Input::Time,
+            };
+            let now = self.opened.elapsed();
+            match input {
+                Input::Order(Some(Order::Ask { prompt, events, told })) => {
+                    self.ask(now, &prompt, events, told);
+                }
+                Input::Order(Some(Order::Interrupt { told })) => self.interrupt(now, told),
+                Input::Order(Some(Order::Close) | None) => return self.close().await,
+                Input::Terminal(arrived) => {
+                    let told = self.driver.take(now, arrived);
+                    self.tell(told);
+                }
+                Input::Room => self.hand_over(),
+                Input::Exited => return self.close().await,
+                Input::Time => {
+                    let told = self.driver.tick(now);
+                    self.tell(told);
+                }
+            }
+            self.publish();
+        }
+    }
+
+    fn ask(
+        &mut self,
+        now: Duration,
+        prompt: &str,
+        events: mpsc::Sender<Happening>,
+        told: oneshot::Sender<Result<(), SessionError>>,
+    ) {
+        let refusal = match (self.interactive.sendable(prompt), &self.turn, self.blocked.clone()) {
+            (Err(unsendable), _, _) => unsendable.into(),
+            (Ok(_), Some(_), _) => SessionError::Busy,
+            (Ok(_), None, Some((reason, screen))) => SessionError::Blocked { reason, screen },
+            (Ok(prepared), None, None) => {
+                self.pending.clear();
+                self.turn = Some(Turn { events, told: Some(told), is_over: false });
+                return self.driver.submit(now, prepared);
+            }
+        };
+        // Whoever asked may be gone.
+        let _ = told.send(Err(refusal));
+    }
+
+    fn interrupt(&mut self, now: Duration, told: oneshot::Sender<Result<Left, SessionError>>) {
+        if self.turn.is_none() {
+            let _ = told.send(Ok(Left::Nothing));
+            return;
+        }
+        self.interrupting = Some(told);
+        self.driver.interrupt(now);
+    }
+
+    fn tell(&mut self, told: Vec<Told>) {
+        for told in told {
+            match told {
+                Told::Event(event) => self.happened(Happening::Event(event)),
+                Told::Submitted => self.answer(Ok(())),
+                Told::NotSubmitted(cause) => {
+                    self.answer(Err(cause.into()));
+                    self.turn = None;
+                }
+                Told::Blocked { reason, screen } => {
+                    self.blocked = Some((reason.clone(), screen.clone()));
+                    let error = SessionError::Blocked { reason: reason.clone(), screen: screen.clone() };
+                    self.answer(Err(error));
+                    self.happened(Happening::Blocked { reason, screen });
+                }
+                // A prompt that was not recognised in the record, and was answered all the same, was taken.
+                Told::TurnOver => {
+                    self.answer(Ok(()));
+                    self.end_turn();
+                }
+                Told::Settled(left) => {
+                    self.end_turn();
+                    if let Some(told) = self.interrupting.take() {
+                        let _ = told.send(Ok(left));
+                    }
+                }
+                Told::Unsettled => {
+                    if let Some(told) = self.interrupting.take() {
+                        let _ = told.send(Err(SessionError::Unsettled));
+                    }
+                }
+                Told::Answered(_) => self.blocked = None,
+                Told::Alive | Told::Closed => {}
+            }
+        }
+    }
+
+    fn happened(&mut self, happening: Happening) {
+        if let Happening::Event(AgentEvent::Started { session, .. }) = &happening {
+            let session = Some(session.clone());
+            self.about.send_if_modified(|about| {
+                let is_new = about.session != session;
+                about.session = session;
+                is_new
+            });
+        }
+        if self.turn.is_some() {
+            self.pending.push_back(happening);
+            self.hand_over();
+        }
+    }
+
+    /// Tells whoever asked what became of the prompt.
+    fn answer(&mut self, answer: Result<(), SessionError>) {
+        if let Some(told) = self.turn.as_mut().and_then(|turn| turn.told.take()) {
+            let _ = told.send(answer);
+        }
+    }
+
+    fn end_turn(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.is_over = true;
+        }
+        self.hand_over();
+    }
+
+    /// Hands over as much as there is room for. A reader that is gone has seen enough.
+    fn hand_over(&mut self) {
+        let Some(turn) = &self.turn else { return };
+        while let Some(happening) = self.pending.pop_front() {
+            match turn.events.try_send(happening) {
+                Ok(()) => {}
+                Err(mpsc::error::TrySendError::Full(happening)) => {
+                    self.pending.push_front(happening);
+                    return;
+                }
+                Err(mpsc::error::TrySendError::Closed(_)) => self.pending.clear(),
+            }
+        }
+        if turn.is_over {
+            self.turn = None;
+        }
+    }
+
+    fn publish(&self) {
+        let status = self.driver.status();
+        self.about.send_if_modified(|about| {
+            let is_new = about.status.as_ref() != status;
+            if is_new {
+                about.status = status.cloned();
+            }
+            is_new
+        });
+    }
+
+    /// Asks it to end, and ends all that is left.
+    async fn close(mut self) -> Closed {
+        if let Err(error) = self.child.signal(StopSignal::Interrupt) {
+            tracing::debug!(target: "ostler::pty", %error, "the program could not be asked to end");
+        }
+        let drained = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    exit = self.child.leader_exit() => return exit,
+                    _ = self.driver.next() => {}
+                }
+            }
+        };
+        let _ = tokio::time::timeout(FAREWELL, drained).await;
+        let survivors = self.child.kill_all().await;
+        for event in self.driver.last_words() {
+            self.happened(Happening::Event(event));
+        }
+        let exit = self.child.leader_exit().await;
+        Closed { exit, survivors }
+    }
+}
+
+/// Waits until the reader of the turn has taken something.
+async fn room(turn: Option<&Turn>) {
+    match turn {
+        // A reader that is gone takes all.
+        Some(turn) => drop(turn.events.reserve().await),
+        None => std::future::pending().await,
+    }
+}
