@@ -66,14 +66,10 @@ fn stalled(yard: &Yard) -> (Child, Vec<Value>, impl Iterator<Item = Value>) {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let mut seen = Vec::new();
-    for line in lines.by_ref() {
-        let is_asked = line["event"] == "asked";
-        seen.push(line);
-        if is_asked {
-            return (child, seen, lines);
-        }
+    while seen.last().is_none_or(|line: &Value| line["event"] != "asked") {
+        seen.push(lines.next().unwrap_or_else(|| panic!("it never had its prompt: {seen:#?}")));
     }
-    panic!("it never had its prompt: {seen:#?}");
+    (child, seen, lines)
 }
 
 fn is_cancelled(player: Player) {
