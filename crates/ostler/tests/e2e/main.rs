@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may say that it cannot go on")]
 
+#[cfg(target_os = "linux")]
+mod bare;
 mod behaviours;
 #[cfg(target_os = "linux")]
 mod bridge;
@@ -14,6 +16,8 @@ mod conversing;
 mod dialogs;
 #[cfg(target_os = "linux")]
 mod hangs;
+#[cfg(target_os = "linux")]
+mod hook;
 #[cfg(target_os = "linux")]
 mod injection;
 #[cfg(target_os = "linux")]
