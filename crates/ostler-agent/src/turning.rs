@@ -102,7 +102,10 @@ enum Stage {
     #[default]
     Idle,
     /// A prompt was typed. Whatever ends now is another turn.
-    Typed,
+    Typed {
+        /// Whether we pressed Esc since.
+        is_interrupted: bool,
+    },
     /// A turn is under way.
     Open(Turn),
 }
@@ -133,9 +136,9 @@ impl Turning {
     /// Takes what was seen at `now`, and says whether the turn is over.
     pub fn step(&mut self, now: Duration, input: &Input<'_>) -> Verdict {
         match input {
-            Input::Typed => self.stage = Stage::Typed,
+            Input::Typed => self.stage = Stage::Typed { is_interrupted: false },
             Input::Untaken => {
-                if self.stage == Stage::Typed {
+                if matches!(self.stage, Stage::Typed { .. }) {
                     self.stage = Stage::Idle;
                 }
             }
@@ -152,11 +155,12 @@ impl Turning {
             }
             Input::Screen { idle: false } => self.screen_idle = None,
             Input::Screen { idle: true } => self.screen_idle = self.screen_idle.or(Some(now)),
-            Input::Interrupting => {
-                if let Stage::Open(turn) = &mut self.stage {
-                    turn.is_interrupted = true;
+            Input::Interrupting => match &mut self.stage {
+                Stage::Open(Turn { is_interrupted, .. }) | Stage::Typed { is_interrupted } => {
+                    *is_interrupted = true;
                 }
-            }
+                Stage::Idle => {}
+            },
             Input::Tick => {}
         }
         self.judge(now)
@@ -175,10 +179,11 @@ impl Turning {
                 let interrupted = *outcome == TurnOutcome::Interrupted;
                 return Verdict::Ended { by: Evidence::Record, interrupted };
             }
-            (Stage::Idle | Stage::Typed, AgentEvent::Asked { .. }) => self.open(now),
+            (Stage::Idle, AgentEvent::Asked { .. }) => self.open(now, false),
+            (Stage::Typed { is_interrupted }, AgentEvent::Asked { .. }) => self.open(now, is_interrupted),
             // A turn that nobody typed begins by itself.
-            (Stage::Idle, _) if is_answer(event) => self.open(now),
-            (Stage::Idle | Stage::Typed, _) => return Verdict::Open,
+            (Stage::Idle, _) if is_answer(event) => self.open(now, false),
+            (Stage::Idle | Stage::Typed { .. }, _) => return Verdict::Open,
             (Stage::Open(_), _) => {}
         }
         if let Stage::Open(turn) = &mut self.stage {
@@ -190,9 +195,8 @@ impl Turning {
         Verdict::Open
     }
 
-    fn open(&mut self, now: Duration) {
-        self.stage =
-            Stage::Open(Turn { grew_at: now, stands: false, has_words: false, is_interrupted: false });
+    fn open(&mut self, now: Duration, is_interrupted: bool) {
+        self.stage = Stage::Open(Turn { grew_at: now, stands: false, has_words: false, is_interrupted });
     }
 
     fn judge(&mut self, now: Duration) -> Verdict {

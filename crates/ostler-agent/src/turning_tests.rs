@@ -152,6 +152,18 @@ fn the_end_of_a_turn() {
             ],
         ),
         (
+            "Esc before the prompt was recorded",
+            &[
+                (0, Typed, Open),
+                (10, Busy, Open),
+                (20, Esc, Open),
+                (30, Asked, Open),
+                (40, Idle, Open),
+                (1_039, Tick, Open),
+                (1_040, Tick, ended(State, true)),
+            ],
+        ),
+        (
             "Esc by a person who held the terminal",
             &[
                 (0, Typed, Open),

@@ -5,7 +5,7 @@ use std::path::Path;
 use ostler_agent::agent::{
     Agent, Decision, Launch, Order, Permissions, Session, Stdin, Task, TranscriptPlace, Whereabouts,
 };
-use ostler_agent::agents::{Claude, Codex, Command, OpenCode};
+use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, Command, OpenCode};
 use ostler_agent::bridge::Access;
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         extra: &[],
         private: Path::new("/run/7"),
         bridge: None,
-        answerer: None,
+        answerer: Some(Path::new("/opt/ostler")),
     }
 }
 
@@ -60,14 +60,14 @@ fn each_agent_is_started_in_its_own_way() {
     let keys = ["bash:cargo test *".to_owned(), "webfetch".to_owned()];
     let extra = ["--extra".to_owned(), "as it is".to_owned()];
     let mut text = String::new();
-    for agent in [&Claude as &dyn Agent, &Codex, &OpenCode] {
+    for agent in [&Claude as &dyn Agent, &ClaudeTerminal, &Codex, &OpenCode] {
         let session = match agent.name() {
-            "claude-headless" => Session::Minted(THREAD),
+            "claude" | "claude-headless" => Session::Minted(THREAD),
             _ => Session::New,
         };
         let full = Task {
             allow: match agent.name() {
-                "claude-headless" => &rules,
+                "claude" | "claude-headless" => &rules,
                 "opencode" => &keys,
                 _ => &[],
             },
@@ -98,7 +98,7 @@ fn each_agent_is_started_in_its_own_way() {
 fn each_agent_is_given_the_bridge_in_its_own_way() {
     let bridge = Some(Access { url: "http://127.0.0.1:4321/mcp/7", token: "a-secret" });
     let mut text = String::new();
-    for agent in [&Claude as &dyn Agent, &Codex, &OpenCode] {
+    for agent in [&Claude as &dyn Agent, &ClaudeTerminal, &Codex, &OpenCode] {
         let told = Task { bridge, system_prompt: Some("Be brief."), ..task(Permissions::Deny, Session::New) };
         let tasks = [
             ("deny", told),

@@ -13,10 +13,13 @@ use serde_json::{Value, json};
 
 use crate::shown::line;
 
+/// Turns of all kinds; failures, a compaction, prompts that were queued, a command of a person.
+const SESSIONS: [&str; 4] = ["turns-2.1.197", "turns-2.1.325", "failures-2.1.197", "failures-2.1.325"];
+
 #[expect(clippy::disallowed_methods, reason = "the recordings are files; only tests read them")]
-fn session(version: &str) -> Vec<Value> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings/claude/terminal").join(version);
-    let text = std::fs::read_to_string(file.with_file_name(format!("{version}.jsonl"))).unwrap();
+fn session(name: &str) -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings/claude/terminal");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.jsonl"))).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -79,17 +82,17 @@ fn end(verdict: Verdict, decoder: &mut dyn ostler_agent::agent::Decoder, shown: 
 
 #[test]
 fn a_recorded_session_has_these_turns() {
-    for version in ["2.1.197", "2.1.325"] {
-        insta::assert_snapshot!(version, played(&session(version), false).join("\n"));
+    for name in SESSIONS {
+        insta::assert_snapshot!(name, played(&session(name), false).join("\n"));
     }
 }
 
 /// The order within a batch means nothing.
 #[test]
 fn a_batch_that_is_written_backwards_tells_the_same() {
-    for version in ["2.1.197", "2.1.325"] {
-        let session = session(version);
-        assert_eq!(turns(&played(&session, true)), turns(&played(&session, false)), "{version}");
+    for name in SESSIONS {
+        let session = session(name);
+        assert_eq!(turns(&played(&session, true)), turns(&played(&session, false)), "{name}");
     }
 }
 

@@ -88,10 +88,11 @@ impl Order {
 }
 
 /// Whether it can be the first record that is read of a session that is gone on with: what it follows from was written
-/// before. An answer, a result and the end of a turn follow from something that is yet to come.
+/// before. An answer, a result, what is attached to a prompt and the end of a turn follow from something that is yet to
+/// come.
 fn is_beginning(record: &Value) -> bool {
     match record["type"].as_str().unwrap_or_default() {
-        "assistant" => false,
+        "assistant" | "attachment" => false,
         "system" => record["subtype"] != "turn_duration" && record["subtype"] != "stop_hook_summary",
         "user" => record["sourceToolAssistantUUID"].is_null(),
         _ => true,

@@ -20,6 +20,9 @@ use crate::failure::{Told, failure};
 /// Longest folder name that Claude Code makes of a path as it is.
 const LONGEST_SLUG: usize = 200;
 
+/// What it puts where the history of a session ends without an answer.
+const NO_ANSWER: &str = "No response requested.";
+
 /// The last thing that the transcript says, until the turn is over.
 #[derive(Default)]
 pub(super) struct Last {
@@ -226,7 +229,9 @@ impl Claude {
             self.last.stands = record["isSidechain"] != true;
             return if may_end { vec![self.ended_as_written()] } else { Vec::new() };
         }
-        if answer["model"] == "<synthetic>" {
+        let words = content_text(&answer["content"]);
+        // What stands where an answer is missing. An answer that was interrupted has no model either, on 2.1.197.
+        if answer["model"] == "<synthetic>" && (record["entrypoint"] != "cli" || words == NO_ANSWER) {
             return Vec::new();
         }
         let within = if record["isSidechain"] == true { self.tasks.call(&record["agentId"]) } else { None };
@@ -236,10 +241,16 @@ impl Claude {
                 Some("end_turn" | "max_tokens" | "stop_sequence" | "refusal")
             );
         }
-        let mut events = message::blocks(answer, within.as_deref());
+        let is_unasked = record["isSidechain"] != true && self.turn == Turn::Ended;
+        // A command of a person is answered too.
+        let mut events: Vec<AgentEvent> = if is_unasked && record["entrypoint"] == "cli" {
+            self.unasked().into_iter().collect()
+        } else {
+            Vec::new()
+        };
+        events.extend(message::blocks(answer, within.as_deref()));
         self.last.called(&events);
         events.extend(self.counted(answer));
-        let words = content_text(&answer["content"]);
         if within.is_none() && !words.is_empty() {
             self.last.words = words;
             self.last.failure = None;
