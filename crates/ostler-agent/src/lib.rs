@@ -16,6 +16,8 @@
 //! - [`smoke`]: whether an agent is still driven as it should be, and what to do if not.
 //! - [`terminal`]: what must be known to drive an agent's terminal program; [`turning`]: whether a turn in it is over.
 //! - [`canonical`]: messages in one form; [`history`]: a conversation that an agent is to go on with.
+//! - [`fingerprint`]: what a conversation is looked up by; [`reply`]: a turn's events as messages of it; [`leasing`]:
+//!   which live session a conversation gets.
 //! - [`look`]: what a terminal shows; [`dialogs`]: its dialogs, [`answering`]: how they are answered; [`typing`],
 //!   [`interrupting`]: how a prompt gets in, and how a turn is broken off.
 //! - [`remembering`]: what of an agent's own record is worth remembering.
@@ -37,15 +39,18 @@ pub mod document;
 pub mod endpoint;
 pub mod event;
 pub mod failure;
+pub mod fingerprint;
 pub mod framer;
 pub mod history;
 pub mod interrupting;
+pub mod leasing;
 pub mod look;
 pub mod outcome;
 pub mod package;
 pub mod policy;
 pub mod record;
 pub mod remembering;
+pub mod reply;
 pub mod run_event;
 pub mod smoke;
 pub mod source;

@@ -1,0 +1,169 @@
+//! What a session knows, as it is looked up: the whole conversation, and its words alone.
+//!
+//! An agent calls its own tools, and a client that was only told the words sends back only those. So a conversation has
+//! two fingerprints: one of all of it, and one of its words. The second is only asked for what a client sends that has
+//! no call in it: else two conversations that differ in a tool's result would be taken for one.
+
+use crate::canonical::{Block, Message, Role, form};
+
+/// What stands between two texts of one speaker where they are one text.
+pub const BETWEEN_TEXTS: &str = "\n\n";
+
+/// What tells one conversation from another: a hash of its form. Whoever keeps it chooses the hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(pub [u8; 32]);
+
+/// What a conversation is looked up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Known {
+    /// All of it.
+    pub whole: Fingerprint,
+    /// Its words.
+    pub words: Fingerprint,
+    /// Whether it is words alone.
+    pub reach: Reach,
+}
+
+/// Whether a conversation is words alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// Nobody called a tool, as far as it tells.
+    Words,
+    /// It has calls or their results.
+    Calls,
+}
+
+impl Known {
+    /// Of a conversation.
+    pub fn of(messages: &[Message], hash: impl Fn(&str) -> [u8; 32]) -> Self {
+        let mut blocks = messages.iter().flat_map(|message| &message.blocks);
+        let calls = blocks.any(|block| matches!(block, Block::Call { .. } | Block::Outcome { .. }));
+        Self {
+            whole: Fingerprint(hash(&form(messages))),
+            words: Fingerprint(hash(&form(&words(messages)))),
+            reach: if calls { Reach::Calls } else { Reach::Words },
+        }
+    }
+
+    /// Whether a session that knows this can go on with what a client sends.
+    pub fn answers(&self, sent: &Self) -> bool {
+        self.whole == sent.whole || (sent.reach == Reach::Words && self.words == sent.words)
+    }
+}
+
+/// The words of a conversation: without calls and their results, and what one speaker says in a row is one text.
+pub fn words(messages: &[Message]) -> Vec<Message> {
+    let mut words: Vec<Message> = Vec::new();
+    for message in messages {
+        for block in &message.blocks {
+            match block {
+                Block::Thinking { .. } | Block::Call { .. } | Block::Outcome { .. } => {}
+                Block::Text(text) if text.trim().is_empty() => {}
+                Block::Text(text) => match speaking(&mut words, message.role).last_mut() {
+                    Some(Block::Text(before)) => {
+                        before.push_str(BETWEEN_TEXTS);
+                        before.push_str(text);
+                    }
+                    Some(_) | None => speaking(&mut words, message.role).push(block.clone()),
+                },
+                Block::Other(_) => speaking(&mut words, message.role).push(block.clone()),
+            }
+        }
+    }
+    words
+}
+
+/// What this one is saying.
+fn speaking(words: &mut Vec<Message>, role: Role) -> &mut Vec<Block> {
+    if words.last().is_none_or(|last| last.role != role) {
+        words.push(Message { role, blocks: Vec::new() });
+    }
+    let last = words.len() - 1;
+    &mut words[last].blocks
+}
+
+/// Good enough for tables.
+#[cfg(test)]
+pub(crate) fn hash(form: &str) -> [u8; 32] {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    form.hash(&mut hasher);
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&hasher.finish().to_be_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::canonical::read;
+
+    fn known(messages: &Value) -> Known {
+        Known::of(&read(messages.as_array().unwrap()).unwrap(), hash)
+    }
+
+    fn cycle(result: &str) -> Value {
+        json!([
+            {"role": "user", "content": "how many files?"},
+            {"role": "assistant", "content": [{"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "a", "name": "Bash", "input": {"command": "ls", "timeout": 1}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": result}]},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "One."}]},
+        ])
+    }
+
+    #[test]
+    fn a_client_that_was_told_the_words_is_known_by_them() {
+        let session = known(&cycle("f"));
+        let echoes = [
+            cycle("f"),
+            json!([{"role": "user", "content": "how many files?"},
+                {"role": "assistant", "content": "I look.\n\nOne."}]),
+            json!([{"role": "user", "content": [{"type": "text", "text": "how many files?"}]},
+                {"role": "assistant", "content": [{"type": "text", "text": "I look."}, {"type": "text", "text": "One.\n"}]}]),
+        ];
+        for echo in echoes {
+            assert!(session.answers(&known(&echo)), "{echo}");
+        }
+    }
+
+    #[test]
+    fn another_conversation_is_not() {
+        let session = known(&cycle("f"));
+        let others = [
+            // The words are the same, but what the tool said is not.
+            cycle("g"),
+            json!([]),
+            json!([{"role": "user", "content": "how many files?"}, {"role": "assistant", "content": "One."}]),
+            json!([{"role": "user", "content": "how many files?\n\nI look.\n\nOne."}]),
+            json!([{"role": "user", "content": [{"type": "text", "text": "how many files?"},
+                {"type": "image", "source": {"data": "x"}}]}, {"role": "assistant", "content": "I look.\n\nOne."}]),
+        ];
+        for other in others {
+            assert!(!session.answers(&known(&other)), "{other}");
+        }
+    }
+
+    proptest! {
+        /// However one answer is cut into texts with a blank line between them, it is the same words.
+        #[test]
+        fn words_are_the_same_however_they_are_cut(texts in proptest::collection::vec("[a-c]{1,3}( [a-c]{1,3}){0,2}", 1..6)) {
+            let asked = json!({"role": "user", "content": "q"});
+            let blocks: Vec<Value> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+            let cut = known(&json!([asked, {"role": "assistant", "content": blocks}]));
+            let one = known(&json!([asked, {"role": "assistant", "content": texts.join(BETWEEN_TEXTS)}]));
+            prop_assert_eq!(cut.words, one.words);
+            prop_assert!(cut.answers(&one));
+        }
+
+        /// Any other words are another conversation.
+        #[test]
+        fn other_words_are_another_conversation(one in "[ab]{1,4}", other in "[ab]{1,4}", split in "[ab]{1,2}") {
+            let said = |text: &str| known(&json!([{"role": "user", "content": split}, {"role": "assistant", "content": text}]));
+            prop_assert_eq!(said(&one).answers(&said(&other)), one == other);
+        }
+    }
+}
