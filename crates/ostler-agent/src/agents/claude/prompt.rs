@@ -11,8 +11,13 @@ const PASTE_BEGINS: &str = "\x1b[200~";
 const PASTE_ENDS: &str = "\x1b[201~";
 
 /// Put behind a last `\`, which makes Enter a new line, and behind a last `@name` or `:name`, for which Enter chooses a
-/// completion. The program cuts blanks at the end; but not of a paste of many lines, where one more arrives.
+/// completion. The program cuts blanks at the end.
 const GUARD: &str = " ";
+
+/// With more ends of lines than this, or more UTF-16 units than the next, a paste is shown as its number: its end does
+/// nothing then, and blanks there are not cut.
+const SHOWN_LINES: usize = 2;
+const SHOWN_UNITS: usize = 800;
 
 /// What ends the program, with or without blanks around.
 const FAREWELLS: [&str; 6] = ["exit", "quit", ":q", ":q!", ":wq", ":wq!"];
@@ -41,8 +46,9 @@ pub(super) fn recorded(text: &str) -> String {
 }
 
 fn needs_guard(text: &str) -> bool {
+    let is_shown = text.matches('\n').count() <= SHOWN_LINES && text.encode_utf16().count() <= SHOWN_UNITS;
     let last = text.rsplit(char::is_whitespace).next().unwrap_or_default();
-    last.ends_with('\\') || last.starts_with(['@', ':'])
+    is_shown && (last.ends_with('\\') || last.starts_with(['@', ':']))
 }
 
 fn objection(text: &str) -> Option<String> {
@@ -176,6 +182,25 @@ mod tests {
             let prepared = sendable(text).expect(text);
             assert_eq!(prepared.recorded, want, "{text:?}");
             assert_eq!(String::from_utf8(prepared.bytes).expect("text"), typed(want), "{text:?}");
+        }
+    }
+
+    /// Tried at 120x40 and 40x12: only a paste that is shown as it is has an end that does something.
+    #[test]
+    fn only_a_short_paste_is_guarded() {
+        let long = |letter: &str, times: usize| format!("{}\\", letter.repeat(times));
+        let table = [
+            ("one\\".to_owned(), true),
+            ("a\nb\nc\\".to_owned(), true),
+            ("a\nb\nc\nd\\".to_owned(), false),
+            ("a\nb\nc\n@old".to_owned(), false),
+            (long("é", 500), true),
+            (long("x", 900), false),
+            (long("😀", 450), false),
+            ("plain".to_owned(), false),
+        ];
+        for (text, want) in table {
+            assert_eq!(needs_guard(&text), want, "{text}");
         }
     }
 

@@ -55,6 +55,7 @@ const WORDS: &[(DialogKind, Place, &str)] = &[
     (DialogKind::Plan, Place::Question, "Claude has written up a plan"),
     (DialogKind::Login, Place::Question, "Select login method"),
     (DialogKind::UsageLimit, Place::Option, "Stop and wait for limit to reset"),
+    (DialogKind::UsageLimit, Place::Title, "What do you want to do?"),
     (DialogKind::Update, Place::Title, "Update available"),
     (DialogKind::Permission(Wish::Mcp), Place::Title, "Tool use"),
     (DialogKind::Permission(Wish::Command), Place::Title, "Bash command"),
