@@ -7,6 +7,8 @@
 
 mod asked;
 mod csi;
+#[cfg(test)]
+mod dialog_tests;
 pub mod driver;
 pub mod files;
 mod memory;
