@@ -106,6 +106,8 @@ pub enum Told {
     },
     /// The turn is over, and a prompt would be taken.
     TurnOver,
+    /// The person who had the keys gave them back.
+    Released,
     /// Nobody has the other end of the terminal any more.
     Closed,
 }
@@ -382,7 +384,11 @@ impl<'a> Driver<'a> {
                 self.deal(now, answering::Input::Seen(None));
                 self.step(now, Happened::Held);
             }
-            Wish::Type(bytes) => drop(self.pump.type_in(&bytes)),
+            Wish::Type(bytes) => {
+                self.pump.type_in(&bytes);
+                // Somebody is at work, if not the agent.
+                self.told.push(Told::Alive);
+            }
             Wish::Resize(size) => match self.pump.resize(size) {
                 Ok(()) => self.seat.resized(size),
                 Err(error) => tracing::debug!(target: "ostler::pty", %error, "the terminal keeps its size"),
@@ -393,6 +399,7 @@ impl<'a> Driver<'a> {
                 }
                 self.step(now, Happened::Released);
                 self.look_at = Some(now);
+                self.told.push(Told::Released);
             }
         }
     }

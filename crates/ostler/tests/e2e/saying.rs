@@ -54,6 +54,11 @@ fn is_told_when_its_turn_has_ended(player: Player) {
 }
 
 #[test]
+fn claude_on_a_terminal_is_told_when_its_turn_has_ended() {
+    is_told_when_its_turn_has_ended(Player::ClaudeTerminal);
+}
+
+#[test]
 fn codex_is_told_when_its_turn_has_ended() {
     is_told_when_its_turn_has_ended(Player::Codex);
 }

@@ -95,11 +95,16 @@ impl Round<'_, '_> {
 
     async fn turn_ended(&mut self) -> Result<(), JournalError> {
         self.climb(stopping::Input::TurnEnded).await?;
+        self.end_if_over()
+    }
+
+    /// Ends a session whose turn is over, unless somebody is at its terminal: they may want another.
+    pub(super) fn end_if_over(&mut self) -> Result<(), JournalError> {
         // With work open beside the turn the agent will go on by itself.
-        if self.run.dog.state() == State::Ending
+        let is_over = self.run.dog.state() == State::Ending
             && self.ladder.reason().is_none()
-            && self.life == Life::Running
-        {
+            && self.life == Life::Running;
+        if is_over && !self.is_held() {
             self.say(&Order::End)?;
         }
         Ok(())

@@ -81,6 +81,11 @@ impl Round<'_, '_> {
         self.told_on_terminal(told).await
     }
 
+    /// Whether a person has the keys: then nothing is done that they would not want.
+    pub(super) fn is_held(&mut self) -> bool {
+        self.contact.terminal().is_some_and(|terminal| terminal.driver.seat().is_held())
+    }
+
     /// The agent knows its tools: it can be asked.
     pub(super) fn tools_are_known(&mut self) {
         let now = self.run.desk.now();
@@ -115,6 +120,7 @@ impl Round<'_, '_> {
                     self.heard(AgentEvent::Blocked(Blocked::Dialog { text: reason })).await?;
                 }
                 Told::Closed => self.watch(Input::Eof).await?,
+                Told::Released => self.end_if_over()?,
                 // What they are for is told by events; a turn that is not broken off is left to the ladder.
                 Told::Submitted | Told::Settled(_) | Told::Unsettled | Told::TurnOver => {}
             }

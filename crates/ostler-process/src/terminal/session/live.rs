@@ -149,7 +149,7 @@ impl Live {
                     }
                 }
                 Told::Answered(_) => self.blocked = None,
-                Told::Alive | Told::Closed => {}
+                Told::Alive | Told::Released | Told::Closed => {}
             }
         }
     }
