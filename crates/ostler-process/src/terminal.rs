@@ -5,6 +5,8 @@
 //! - [`files`]: what the program writes for itself.
 //! - [`driver`]: one live program, from all of these; [`session`]: several turns with it.
 
+#[cfg(test)]
+mod agreement_tests;
 mod asked;
 mod csi;
 #[cfg(test)]
@@ -19,4 +21,5 @@ mod ring;
 pub mod screen;
 pub mod seat;
 pub mod session;
+mod style;
 mod tokens;

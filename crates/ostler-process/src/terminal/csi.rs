@@ -47,7 +47,8 @@ mod tests {
 
     #[test]
     fn it_is_taken_apart_as_written() {
-        let table: &[(&[u8], Option<(Option<u8>, Vec<u16>, Option<u8>, u8)>)] = &[
+        type Parts = (Option<u8>, Vec<u16>, Option<u8>, u8);
+        let table: &[(&[u8], Option<Parts>)] = &[
             (b"\x1b[c", Some((None, vec![0], None, b'c'))),
             (b"\x1b[>0q", Some((Some(b'>'), vec![0], None, b'q'))),
             (b"\x1b[?2026$p", Some((Some(b'?'), vec![2026], Some(b'$'), b'p'))),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::csi::Csi;
+use super::style::style_of;
 
 /// Modes that whoever shows the screen must know: it tells of focus, of colours, of its wheel.
 const TOLD: [u16; 4] = [12, 1004, 1007, 2031];
@@ -33,6 +34,12 @@ impl Memory {
     /// The cursor is saved.
     pub(super) fn save(&mut self, screen: &vt100::Screen) {
         self.side(screen).saved = Some((screen.cursor_position(), screen.attributes_formatted()));
+    }
+
+    /// How the saved cursor writes.
+    pub(super) fn saved_style(&self, screen: &vt100::Screen) -> &str {
+        let side = if screen.alternate_screen() { &self.alternate } else { &self.main };
+        side.saved.as_ref().map_or("\x1b[m", |(_, style)| style)
     }
 
     /// Which rows scroll is set.
@@ -89,10 +96,8 @@ impl Memory {
             place(saved, screen, drawn);
             drawn.push_str("\x1b7");
         }
-        // A cursor that waits in the last column is brought there by a letter, in that letter's colours.
-        drawn.push_str("\x1b[m");
-        drawn.push_str(&screen.cursor_state_formatted());
-        drawn.push_str(&screen.attributes_formatted());
+        place(&(screen.cursor_position(), screen.attributes_formatted()), screen, drawn);
+        drawn.push_str(if screen.hide_cursor() { "\x1b[?25l" } else { "\x1b[?25h" });
         drawn.push_str(&screen.input_mode_formatted());
         for mode in &self.modes {
             // Writing to a string does not fail.
@@ -103,22 +108,29 @@ impl Memory {
 
 impl Side {
     fn draw(&self, screen: &vt100::Screen, drawn: &mut String) {
-        drawn.push_str(&screen.contents_formatted());
+        drawn.push_str("\x1b[m\x1b[2J");
+        let columns = screen.size().1.get();
+        for (number, row) in screen.rows_formatted(0, columns).enumerate() {
+            let _ = write!(drawn, "\x1b[{};1H\x1b[m{row}", number + 1);
+        }
         if let Some((first, last)) = self.region {
             let _ = write!(drawn, "\x1b[{first};{last}r");
         }
     }
 }
 
+/// Brings the cursor there, and makes it write so.
 fn place(((row, column), writes): &((u16, u16), String), screen: &vt100::Screen, drawn: &mut String) {
     let columns = screen.size().1.get();
-    let _ = write!(drawn, "\x1b[{};{}H", row + 1, (*column).min(columns - 1) + 1);
-    let last = screen.cell(*row, columns - 1).filter(|_| *column >= columns);
-    // It waits in the last column, where only a letter brings it: the one that is there.
-    if last.is_some_and(vt100::Cell::has_contents) {
-        let letter = screen.rows_formatted(columns - 1, 1).nth(usize::from(*row));
-        drawn.push_str("\x1b[m");
-        drawn.push_str(&letter.unwrap_or_default());
+    let at = (*column).min(columns - 1);
+    let cell = |column| screen.cell(*row, column);
+    // After a letter in the last column the cursor waits there, and only a letter brings it there again.
+    let waits = *column >= columns;
+    let at = at - u16::from(waits && cell(at).is_some_and(vt100::Cell::is_wide_continuation));
+    let _ = write!(drawn, "\x1b[{};{}H", row + 1, at + 1);
+    if let Some(cell) = cell(at).filter(|_| waits) {
+        drawn.push_str(&style_of(cell));
+        drawn.push_str(if cell.has_contents() { cell.contents() } else { " " });
     }
     drawn.push_str(writes);
 }

@@ -185,6 +185,7 @@ impl Screen {
                 self.memory.save(self.parser.screen());
                 self.parser.process(sequence);
             }
+            b"\x1b8" => self.back_to_saved(sequence),
             b"\x1bc" => {
                 self.parser.process(sequence);
                 self.memory = Memory::default();
@@ -202,11 +203,15 @@ impl Screen {
                 self.end_waiting();
                 self.parser.process(sequence);
             }
+            (None, None, b'J') if csi.first() == 0 => {
+                self.end_waiting();
+                self.parser.process(sequence);
+            }
             (None, None, b's') => {
                 self.memory.save(self.parser.screen());
                 self.parser.process(b"\x1b7");
             }
-            (None, None, b'u') => self.parser.process(b"\x1b8"),
+            (None, None, b'u') => self.back_to_saved(b"\x1b8"),
             (None, None, b'r') => {
                 self.memory.region(self.parser.screen(), csi);
                 self.parser.process(sequence);
@@ -230,16 +235,29 @@ impl Screen {
                 self.frame = Some((Instant::now(), Box::new(before)));
             }
             (2026, false) => self.frame = None,
+            (1049, true) if self.parser.screen().alternate_screen() => {}
             (1049, true) => {
+                let (row, column) = self.parser.screen().cursor_position();
                 self.memory.save(self.parser.screen());
                 self.memory.cleared();
                 self.parser.process(b"\x1b[?1049h");
+                // There the cursor is where it was here.
+                self.parser.process(format!("\x1b[{};{}H", row + 1, column + 1).as_bytes());
             }
+            (1049, false) => self.back_to_saved(b"\x1b[?1049l"),
             (mode, is_set) => {
                 self.memory.mode(mode, is_set);
                 self.parser.process(format!("\x1b[?{mode}{action}").as_bytes());
             }
         }
+    }
+
+    /// The cursor is where it was saved on this screen, and writes as it did then. `vt100` has one memory of how it
+    /// wrote for both screens.
+    fn back_to_saved(&mut self, sequence: &[u8]) {
+        self.parser.process(sequence);
+        let writes = self.memory.saved_style(self.parser.screen()).to_owned();
+        self.parser.process(writes.as_bytes());
     }
 
     /// The title. Other things that a program names (folders, links, marks in the output) are not shown.
@@ -278,3 +296,7 @@ fn sides(size: Size) -> (NonZero<u16>, NonZero<u16>) {
     let one = NonZero::<u16>::MIN;
     (NonZero::new(size.rows).unwrap_or(one), NonZero::new(size.columns).unwrap_or(one))
 }
+
+#[cfg(test)]
+#[path = "screen_tests.rs"]
+mod tests;

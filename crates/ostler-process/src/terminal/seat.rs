@@ -459,3 +459,7 @@ impl Drop for Wishes {
         self.shared.typed.notify_one();
     }
 }
+
+#[cfg(test)]
+#[path = "seat_tests.rs"]
+mod tests;
