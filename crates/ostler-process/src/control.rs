@@ -2,17 +2,23 @@
 //!
 //! One request a line, one answer a line, JSON, version 1:
 //! `{"v":1,"op":"status"}`, `{"v":1,"op":"stop"}`, `{"v":1,"op":"say","text":"…"}`, `{"v":1,"op":"answer","text":"…"}`;
-//! answers have `ok`, and `error` if it is false. The socket is its owner's alone. Its path is in the run's folder, so that whoever asks need not share the
-//! environment of whoever runs.
+//! answers have `ok`, and `error` if it is false. The socket is its owner's alone. Its path is in the run's folder, so
+//! that whoever asks need not share the environment of whoever runs.
+//!
+//! After `{"v":1,"op":"attach","manner":"view","rows":24,"columns":80}` the connection is that of a viewer of the agent's
+//! terminal: see [`attached`].
 
 mod address;
+pub mod attached;
 mod call;
 mod door;
 
 use serde::{Deserialize, Serialize};
 
-pub use call::{CallError, call};
-pub use door::{About, Door};
+use crate::terminal::painter::Manner;
+
+pub use call::{CallError, attach, call};
+pub use door::{About, AboutTerminal, Door};
 
 /// Version of a line's shape.
 const VERSION: u32 = 1;
@@ -43,6 +49,15 @@ pub enum Op {
         /// Which question; the oldest that is open if not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         question: Option<u64>,
+    },
+    /// To be shown the agent's terminal, from now on.
+    Attach {
+        /// Whether to type too.
+        manner: Manner,
+        /// How high the window of whoever types is.
+        rows: u16,
+        /// How wide.
+        columns: u16,
     },
 }
 

@@ -13,16 +13,16 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::journal::{Facts, Journal, Kept, find};
-use crate::run::{Request, Unsaid};
+use crate::run::{NoTerminal, Request, Unsaid};
 
-struct Place {
+pub(super) struct Place {
     folder: TempDir,
     sockets: PathBuf,
     _journal: Journal,
 }
 
 impl Place {
-    fn new(sockets: &str) -> Self {
+    pub(super) fn new(sockets: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let facts: Facts = serde_json::from_value(json!({
             "v": 1, "run": "run-1", "agent": "codex", "engine": "stream", "program": "/p",
@@ -34,12 +34,12 @@ impl Place {
         Self { sockets: folder.path().join(sockets), folder, _journal: journal }
     }
 
-    fn kept(&self) -> Kept {
+    pub(super) fn kept(&self) -> Kept {
         find(self.folder.path(), "run-1").unwrap()
     }
 
-    fn door(&self) -> Door {
-        let about = About { run: "run-1".to_owned(), agent: "codex".to_owned(), pid: 7 };
+    pub(super) fn door(&self) -> Door {
+        let about = About { run: "run-1".to_owned(), agent: "codex".to_owned(), pid: 7, terminal: None };
         Door::open(&self.sockets, about, &self.kept().folder).unwrap()
     }
 }
@@ -51,8 +51,15 @@ async fn a_run_is_asked_over_its_socket_however_long_its_path() {
         let door = place.door();
         let (ask, mut asked) = mpsc::channel(1);
         let talk = async {
-            let status = call(&place.kept(), Op::Status).await.unwrap();
-            assert_eq!(status.run.unwrap().pid, 7);
+            let kept = place.kept();
+            let (status, ()) = tokio::join!(call(&kept, Op::Status), async {
+                let Some(Request::Terminal { told }) = asked.recv().await else {
+                    panic!("nothing was asked")
+                };
+                told.send(Err(NoTerminal::Pipes)).unwrap();
+            });
+            let about = status.unwrap().run.unwrap();
+            assert_eq!((about.pid, about.terminal), (7, None));
             call(&place.kept(), Op::Stop).await.unwrap();
             assert!(matches!(asked.recv().await, Some(Request::Stop(CancelledBy::Client))));
             let kept = place.kept();

@@ -55,7 +55,7 @@ pub use environment::{PrivateError, inherited, rehearsed, write_private};
 use offline::Waited;
 pub use plan::{Checks, Incoming, Plan, Watching};
 use requests::Requests;
-pub use requests::{Request, Said, Unsaid};
+pub use requests::{NoTerminal, Request, Said, Unsaid};
 use round::{Round, Rounded};
 pub use unstarted::{Unstarted, postponed, unstarted};
 use workplace::Workplace;

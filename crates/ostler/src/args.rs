@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    agents, answer, completions, config, doctor, memory, rehearse, run, runs, say, smoke, stop,
+    agents, answer, attach, completions, config, doctor, memory, rehearse, run, runs, say, sessions, smoke,
+    stop,
 };
 use crate::config::ColorWhen;
 
@@ -49,6 +50,10 @@ pub(crate) enum Command {
     Say(say::Args),
     /// Answer a question that the agent of a live run asks.
     Answer(answer::Args),
+    /// Watch the terminal of a live run's agent, or take it over.
+    Attach(attach::Args),
+    /// List the agents that are at work now, and show what their terminals show.
+    Sessions(sessions::Args),
     /// List, install and check agents.
     Agents(agents::Args),
     /// Try out whether Ostler still drives the agents that are installed: no account, no tokens.
@@ -75,6 +80,8 @@ impl Command {
             | Self::Stop(_)
             | Self::Say(_)
             | Self::Answer(_)
+            | Self::Attach(_)
+            | Self::Sessions(_)
             | Self::Agents(_)
             | Self::Smoke(_)
             | Self::Memory(_)

@@ -3,6 +3,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod answer;
+pub(crate) mod attach;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
@@ -12,6 +13,7 @@ pub(crate) mod rehearse;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod say;
+pub(crate) mod sessions;
 pub(crate) mod smoke;
 pub(crate) mod stop;
 
@@ -49,6 +51,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             Command::Stop(args) => stop::run(args, &here).await,
             Command::Say(args) => say::run(args, &here).await,
             Command::Answer(args) => answer::run(args, &here).await,
+            Command::Attach(args) => attach::run(args, &here).await,
+            Command::Sessions(args) => sessions::run(args, &here).await,
             Command::Agents(args) => agents::run(args, &here).await,
             Command::Smoke(args) => smoke::run(args, &here).await,
             Command::Rehearse(args) => rehearse::run(args, &here).await,

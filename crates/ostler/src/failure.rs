@@ -9,6 +9,7 @@ use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
 use ostler_process::run::RunError;
 
+use crate::commands::attach::AttachError;
 use crate::commands::memory::MemoryError;
 use crate::commands::rehearse::RehearseError;
 use crate::commands::run::{BridgeUsage, RunUsage};
@@ -29,6 +30,8 @@ pub(crate) const NOT_INSTALLED: u8 = 14;
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    #[error(transparent)]
+    Attach(#[from] AttachError),
     #[error(transparent)]
     BridgeUsage(#[from] BridgeUsage),
     #[error(transparent)]
@@ -75,6 +78,7 @@ impl Failure {
     /// What to try.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
+            Self::Attach(error) => error.hint(),
             Self::BridgeUsage(error) => error.hint(),
             Self::Call(error) => error.hint(),
             Self::Config(error) => error.hint(),
@@ -99,6 +103,7 @@ impl Failure {
     /// The code to end with.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            Self::Attach(AttachError::NoTerminal(_)) => USAGE,
             Self::BridgeUsage(_) | Self::Config(_) | Self::Log(_) | Self::UnknownAgent(_) => USAGE,
             Self::RunUsage(error) if error.is_usage() => USAGE,
             Self::Journal(JournalError::Unknown { .. } | JournalError::Busy { .. })
@@ -111,7 +116,8 @@ impl Failure {
             Self::Locate(_) | Self::Probe(_) => NOT_INSTALLED,
             Self::Smoke(error) if error.is_answer() => NOT_GREEN,
             Self::Interrupted(by) => by.exit_code(),
-            Self::Call(_)
+            Self::Attach(_)
+            | Self::Call(_)
             | Self::CurrentDir(_)
             | Self::Home(_)
             | Self::Install(_)

@@ -8,13 +8,18 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::address::Address;
+use super::attached::Attached;
 use super::{Answer, Asked, LONGEST_LINE, Op, VERSION, WHERE};
 use crate::journal::{Kept, State};
+use crate::terminal::painter::Manner;
+use crate::terminal::pty::Size;
 
-/// How long a run may take to answer. It answers between two events, so that only a machine that swaps takes longer.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a run may take to answer. It answers between two events, so that only a machine that swaps takes longer;
+/// whoever wants its terminal may have to wait until Ostler has typed.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why a run could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -57,29 +62,45 @@ impl CallError {
 
 /// Asks a run one thing.
 pub async fn call(kept: &Kept, op: Op) -> Result<Answer, CallError> {
+    Ok(exchange(kept, op).await?.0)
+}
+
+/// Sits down at the terminal of a run's agent.
+pub async fn attach(kept: &Kept, manner: Manner, window: Size) -> Result<Attached, CallError> {
+    let Size { columns, rows } = window;
+    let (_, reader, writer) = exchange(kept, Op::Attach { manner, rows, columns }).await?;
+    Ok(Attached::new(reader, writer))
+}
+
+/// An answer, and the connection that it came from.
+type Exchanged = (Answer, BufReader<OwnedReadHalf>, OwnedWriteHalf);
+
+async fn exchange(kept: &Kept, op: Op) -> Result<Exchanged, CallError> {
     let run = || kept.facts.run.clone();
     if kept.state != State::Live {
         return Err(CallError::NotLive { run: run() });
     }
-    let answered = tokio::time::timeout(PATIENCE, exchange(&kept.folder, op)).await;
+    let answered = tokio::time::timeout(PATIENCE, exchanged(&kept.folder, op)).await;
     let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    let answer = answered.map_err(|source| CallError::Unreachable { run: run(), source })?;
+    let (answer, reader, writer) =
+        answered.map_err(|source| CallError::Unreachable { run: run(), source })?;
     match answer {
         Answer { ok: false, error, .. } => {
             Err(CallError::Refused { run: run(), reason: error.unwrap_or_default() })
         }
-        answer => Ok(answer),
+        answer => Ok((answer, reader, writer)),
     }
 }
 
-async fn exchange(folder: &Path, op: Op) -> io::Result<Answer> {
+async fn exchanged(folder: &Path, op: Op) -> io::Result<Exchanged> {
     let path = PathBuf::from(OsStr::from_bytes(&std::fs::read(folder.join(WHERE))?));
     let address = Address::of(&path)?;
-    let mut stream = UnixStream::connect(&address.path).await?;
+    let (reader, mut writer) = UnixStream::connect(&address.path).await?.into_split();
     let mut line = serde_json::to_vec(&Asked { v: VERSION, op })?;
     line.push(b'\n');
-    stream.write_all(&line).await?;
+    writer.write_all(&line).await?;
     let mut answer = Vec::new();
-    BufReader::new(stream.take(LONGEST_LINE as u64)).read_until(b'\n', &mut answer).await?;
-    Ok(serde_json::from_slice(&answer)?)
+    let mut reader = BufReader::new(reader);
+    (&mut reader).take(LONGEST_LINE as u64).read_until(b'\n', &mut answer).await?;
+    Ok((serde_json::from_slice(&answer)?, reader, writer))
 }

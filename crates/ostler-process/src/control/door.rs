@@ -10,19 +10,27 @@ use std::time::Duration;
 use ostler_agent::outcome::CancelledBy;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::address::Address;
+use super::attached::Seated;
 use super::{Answer, Asked, LONGEST_LINE, Op, VERSION, WHERE};
-use crate::run::{Request, Said};
+use crate::run::{NoTerminal, Request, Said};
+use crate::terminal::painter::Manner;
+use crate::terminal::pty::Size;
+use crate::terminal::seat::{Hold, Seat, Viewer};
 
 /// Who may ask at the same time. Further ones wait until one has gone.
 const MOST_CALLERS: usize = 8;
 
 /// How long a caller may say nothing, or not read its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a run may take to tell of its terminal, when that is only part of what was asked.
+const ASIDE: Duration = Duration::from_secs(1);
 
 /// Before the next call is taken when one could not be: descriptors that ran out do not come back at once.
 const BREATH: Duration = Duration::from_secs(1);
@@ -39,6 +47,24 @@ pub struct About {
     pub agent: String,
     /// The process of Ostler that runs it.
     pub pid: u32,
+    /// The agent's terminal, if it has one now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<AboutTerminal>,
+}
+
+/// What is told of an agent's terminal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AboutTerminal {
+    /// How wide it is.
+    pub columns: u16,
+    /// How high.
+    pub rows: u16,
+    /// The title that the agent gave it.
+    pub title: String,
+    /// How many watch.
+    pub viewers: usize,
+    /// Whether a person holds it.
+    pub held: bool,
 }
 
 /// The socket of a run. It is gone when this is dropped.
@@ -72,9 +98,16 @@ impl Door {
     /// Hands what is asked to the run, for as long as it lasts.
     pub async fn serve(&self, ask: mpsc::Sender<Request>) -> Infallible {
         let mut callers = JoinSet::new();
+        // Those who watch do not keep others from asking. How many they are is bounded by the seat.
+        let mut viewers = JoinSet::new();
         loop {
             tokio::select! {
-                Some(_) = callers.join_next() => {}
+                Some(left) = callers.join_next() => {
+                    if let Ok(Some(seated)) = left {
+                        viewers.spawn(Seated::sit(seated));
+                    }
+                }
+                Some(_) = viewers.join_next() => {}
                 accepted = self.listener.accept(), if callers.len() < MOST_CALLERS => match accepted {
                     Ok((stream, _)) => {
                         callers.spawn(attend(stream, self.about.clone(), ask.clone()));
@@ -114,38 +147,75 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// One caller, until it has nothing more to ask.
-async fn attend(mut stream: UnixStream, about: About, ask: mpsc::Sender<Request>) {
-    let (reader, mut writer) = stream.split();
+/// What was asked of a connection, and is to be answered.
+enum Reply {
+    Answer(Answer),
+    /// From then on it is a viewer's.
+    Seated(Box<Answering>),
+}
+
+/// A seat that was taken, before whoever took it was told.
+type Answering = (Viewer, Option<Hold>);
+
+/// One caller, until it has nothing more to ask, or wants to watch from then on.
+async fn attend(stream: UnixStream, about: About, ask: mpsc::Sender<Request>) -> Option<Seated> {
+    let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     loop {
-        let mut line = Vec::new();
-        let mut limited = (&mut reader).take(LONGEST_LINE as u64 + 1);
-        match tokio::time::timeout(PATIENCE, limited.read_until(b'\n', &mut line)).await {
-            Ok(Ok(count)) if count > 0 => {}
-            Ok(Ok(_) | Err(_)) | Err(_) => return,
-        }
+        let line = next_line(&mut reader).await?;
         let is_whole = line.len() <= LONGEST_LINE;
-        let answer = if is_whole { answer(&line, &about, &ask).await } else { Answer::refused("too long") };
-        let Ok(mut said) = serde_json::to_vec(&answer) else { return };
-        said.push(b'\n');
-        let told = tokio::time::timeout(PATIENCE, writer.write_all(&said)).await;
-        if !(is_whole && matches!(told, Ok(Ok(())))) {
-            return;
+        let reply = if is_whole {
+            reply(&line, &about, &ask).await
+        } else {
+            Reply::Answer(Answer::refused("too long"))
+        };
+        let told = match &reply {
+            Reply::Answer(answer) => tell(&mut writer, answer).await,
+            Reply::Seated(_) => tell(&mut writer, &Answer::done()).await,
+        };
+        if !(is_whole && told) {
+            return None;
+        }
+        if let Reply::Seated(answering) = reply {
+            let (viewer, hold) = *answering;
+            return Some(Seated { reader, writer, viewer, hold });
         }
     }
 }
 
-async fn answer(line: &[u8], about: &About, ask: &mpsc::Sender<Request>) -> Answer {
+/// The next line, or more than a line may have. Nothing if there is none, or if it takes too long.
+async fn next_line(reader: &mut BufReader<OwnedReadHalf>) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut limited = reader.take(LONGEST_LINE as u64 + 1);
+    match tokio::time::timeout(PATIENCE, limited.read_until(b'\n', &mut line)).await {
+        Ok(Ok(count)) if count > 0 => Some(line),
+        Ok(Ok(_) | Err(_)) | Err(_) => None,
+    }
+}
+
+/// Whether it could be told.
+async fn tell(writer: &mut OwnedWriteHalf, answer: &Answer) -> bool {
+    let Ok(mut said) = serde_json::to_vec(answer) else { return false };
+    said.push(b'\n');
+    matches!(tokio::time::timeout(PATIENCE, writer.write_all(&said)).await, Ok(Ok(())))
+}
+
+async fn reply(line: &[u8], about: &About, ask: &mpsc::Sender<Request>) -> Reply {
     let asked: Asked = match serde_json::from_slice(line) {
         Ok(asked) => asked,
-        Err(error) => return Answer::refused(format!("not a request: {error}")),
+        Err(error) => return Reply::Answer(Answer::refused(format!("not a request: {error}"))),
     };
     if asked.v != VERSION {
-        return Answer::refused(format!("this Ostler speaks version {VERSION}, not {}", asked.v));
+        let error = format!("this Ostler speaks version {VERSION}, not {}", asked.v);
+        return Reply::Answer(Answer::refused(error));
     }
-    match asked.op {
-        Op::Status => Answer { run: Some(about.clone()), ..Answer::done() },
+    Reply::Answer(match asked.op {
+        Op::Status => {
+            // A run that is busy is told of without it.
+            let seat = tokio::time::timeout(ASIDE, terminal(ask)).await;
+            let terminal = seat.ok().and_then(Result::ok).map(|seat| about_terminal(&seat));
+            Answer { run: Some(About { terminal, ..about.clone() }), ..Answer::done() }
+        }
         Op::Stop => match ask.send(Request::Stop(CancelledBy::Client)).await {
             Ok(()) => Answer::done(),
             Err(_) => Answer::refused("the run is over"),
@@ -162,7 +232,37 @@ async fn answer(line: &[u8], about: &About, ask: &mpsc::Sender<Request>) -> Answ
             let (told, heard) = oneshot::channel();
             handed(ask, Request::Answer { question, text, told }, heard, |()| Answer::done()).await
         }
+        Op::Attach { manner, rows, columns } => match seated(ask, manner, Size { columns, rows }).await {
+            Ok(answering) => return Reply::Seated(Box::new(answering)),
+            Err(refused) => refused,
+        },
+    })
+}
+
+/// The seat at the agent's terminal, if it has one now.
+async fn terminal(ask: &mpsc::Sender<Request>) -> Result<Seat, NoTerminal> {
+    let (told, heard) = oneshot::channel();
+    match ask.send(Request::Terminal { told }).await {
+        Ok(()) => heard.await.unwrap_or(Err(NoTerminal::NotNow)),
+        Err(_) => Err(NoTerminal::NotNow),
     }
+}
+
+fn about_terminal(seat: &Seat) -> AboutTerminal {
+    let Size { columns, rows } = seat.size();
+    let title = seat.look().title;
+    AboutTerminal { columns, rows, title, viewers: seat.viewers(), held: seat.is_held() }
+}
+
+/// Takes a seat, and the keys for whoever wants to type.
+async fn seated(ask: &mpsc::Sender<Request>, manner: Manner, window: Size) -> Result<Answering, Answer> {
+    let seat = terminal(ask).await.map_err(Answer::refused)?;
+    let viewer = seat.watch().map_err(Answer::refused)?;
+    let hold = match manner {
+        Manner::View => None,
+        Manner::Hold => Some(seat.hold(window).await.map_err(Answer::refused)?),
+    };
+    Ok((viewer, hold))
 }
 
 /// Hands a request on, and waits for what comes of it.

@@ -4,6 +4,7 @@ use ostler_agent::outcome::CancelledBy;
 use tokio::sync::{mpsc, oneshot};
 
 use super::bridge::Unanswered;
+use crate::terminal::seat::Seat;
 
 /// What is asked of a run while it lasts.
 #[derive(Debug)]
@@ -26,6 +27,22 @@ pub enum Request {
         /// Whether it could be given.
         told: oneshot::Sender<Result<(), Unanswered>>,
     },
+    /// To be let to the agent's terminal.
+    Terminal {
+        /// A seat at it.
+        told: oneshot::Sender<Result<Seat, NoTerminal>>,
+    },
+}
+
+/// Why there is no terminal to sit at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoTerminal {
+    /// The agent has none.
+    #[error("its agent has no terminal: it is driven over pipes")]
+    Pipes,
+    /// No process of the agent lives: it has not begun, or is between two.
+    #[error("its agent has no terminal at this moment")]
+    NotNow,
 }
 
 /// When an agent is told something.
@@ -85,6 +102,7 @@ impl Requests {
                 Request::Answer { told, .. } => {
                     let _ = told.send(Err(Unanswered::NoQuestion));
                 }
+                Request::Terminal { told } => drop(told.send(Err(NoTerminal::NotNow))),
             }
         }
     }

@@ -165,6 +165,7 @@ impl<'r, 'a> Round<'r, 'a> {
                 Arrived::Asked(Request::Answer { question, text, told }) => {
                     let _ = told.send(self.run.answer(question, &text));
                 }
+                Arrived::Asked(Request::Terminal { told }) => drop(told.send(self.contact.seat())),
                 Arrived::Bridge(event) => self.bridged(event).await?,
                 // With another run in the folder it is not known whose change it is.
                 Arrived::Changed if self.run.company.is_told => {}

@@ -164,7 +164,8 @@ async fn supervised(
 /// The socket of the run. A run does without if it cannot be made: nobody can ask it then, that is all.
 fn door(prepared: &Prepared<'_>, here: &Surroundings) -> Option<Door> {
     let Prepared { facts, journal, .. } = prepared;
-    let about = About { run: facts.run.clone(), agent: facts.agent.clone(), pid: std::process::id() };
+    let about =
+        About { run: facts.run.clone(), agent: facts.agent.clone(), pid: std::process::id(), terminal: None };
     let folder = here.home.sockets(here.variable("XDG_RUNTIME_DIR"));
     Door::open(&folder, about, journal.folder())
         .inspect_err(|error| {

@@ -7,7 +7,9 @@ use ostler_agent::stopping::Ear;
 
 use super::on_terminal::OnTerminal;
 use super::pipes::{self, Pipes};
+use crate::run::NoTerminal;
 use crate::terminal::driver;
+use crate::terminal::seat::Seat;
 
 /// The way to one process of the agent.
 pub(in crate::run) enum Contact<'a> {
@@ -69,6 +71,14 @@ impl<'a> Contact<'a> {
         match self {
             Self::Pipes(pipes) => String::from_utf8_lossy(&pipes.tail).into_owned(),
             Self::Terminal(terminal) => terminal.driver.look().dump(),
+        }
+    }
+
+    /// A seat at its terminal.
+    pub(super) fn seat(&self) -> Result<Seat, NoTerminal> {
+        match self {
+            Self::Pipes(_) => Err(NoTerminal::Pipes),
+            Self::Terminal(terminal) => Ok(terminal.driver.seat().clone()),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::outcome::{CancelledBy, RunOutcome};
 use ostler_process::journal::Facts;
-use ostler_process::run::{Beginning, Plan, Request, Unanswered, Unsaid, Unstarted};
+use ostler_process::run::{Beginning, NoTerminal, Plan, Request, Unanswered, Unsaid, Unstarted};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -85,6 +85,7 @@ async fn stopped(requests: &mut mpsc::Receiver<Request>) -> CancelledBy {
             // Whoever asked may be gone.
             Some(Request::Say { told, .. }) => drop(told.send(Err(Unsaid::Ending))),
             Some(Request::Answer { told, .. }) => drop(told.send(Err(Unanswered::NoQuestion))),
+            Some(Request::Terminal { told }) => drop(told.send(Err(NoTerminal::NotNow))),
             None => std::future::pending().await,
         }
     }
