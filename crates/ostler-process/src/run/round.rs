@@ -336,6 +336,10 @@ impl<'r, 'a> Round<'r, 'a> {
         if self.ladder.reason().is_none() {
             self.quiet = self.run.dog.why(self.run.desk.now()).quiet;
             self.stop_waiting()?;
+            if matches!(reason, StopReason::Rule { rule: Rule::Start | Rule::Silence | Rule::OpenCall }) {
+                // What stands there may tell why.
+                self.show_screen()?;
+            }
         }
         self.climb(stopping::Input::Begin(reason)).await
     }
@@ -425,7 +429,7 @@ impl<'r, 'a> Round<'r, 'a> {
         let exit = self.exit().await;
         self.watch(Input::Exited).await?;
         if let Some(exit) = exit {
-            let chatter = self.contact.last_chatter();
+            let chatter = self.contact.last_chatter(exit);
             for event in self.contact.decoder().exited(exit, &chatter) {
                 // How it ended because it was stopped is neither its failure nor its success.
                 let is_end = matches!(event, AgentEvent::TurnEnded(_));

@@ -57,6 +57,8 @@ fn stalls(player: Player) {
     let rungs: Vec<_> = ended.with("kind", "stopping").filter_map(|line| line["rung"].as_str()).collect();
     assert_eq!(rungs.first(), Some(&"interrupt"));
     assert!(!rungs.contains(&"close_stdin") && !rungs.contains(&"term"), "{rungs:?}");
+    let screen = ended.with("kind", "screen").next().unwrap();
+    assert!(screen["text"].as_str().unwrap().contains('❯'), "what its terminal showed is kept: {screen}");
     yard.is_empty();
 }
 
@@ -96,6 +98,8 @@ fn is_killed(player: Player) {
     let ended = Ended { code: child.wait().unwrap().code(), lines };
     ended.ends("agent_failed", 10);
     assert_eq!(ended.outcome()["class"], "crashed");
+    let detail = ended.outcome()["detail"].as_str().unwrap();
+    assert!(detail.contains("signal 9") && !detail.contains('❯'), "{detail}");
     assert!(ended.lines.iter().any(|line| line["signal"] == 9), "{:#?}", ended.lines);
     yard.is_empty();
 }

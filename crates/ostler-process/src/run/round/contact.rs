@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ostler_agent::agent::Decoder;
+use ostler_agent::agent::{Decoder, Exit};
 use ostler_agent::stopping::Ear;
 
 use super::on_terminal::OnTerminal;
@@ -66,11 +66,13 @@ impl<'a> Contact<'a> {
         }
     }
 
-    /// The end of what it said beside its records, which may tell why it failed.
-    pub(super) fn last_chatter(&self) -> String {
-        match self {
-            Self::Pipes(pipes) => String::from_utf8_lossy(&pipes.tail).into_owned(),
-            Self::Terminal(terminal) => terminal.driver.look().dump(),
+    /// The end of what it said beside its records, which may tell why it failed. A terminal program that was killed
+    /// says nothing more: what stands on its screen is its input box.
+    pub(super) fn last_chatter(&self, exit: Exit) -> String {
+        match (self, exit) {
+            (Self::Pipes(pipes), _) => String::from_utf8_lossy(&pipes.tail).into_owned(),
+            (Self::Terminal(terminal), Exit::Code(_)) => terminal.driver.look().dump(),
+            (Self::Terminal(_), Exit::Signal(_)) => String::new(),
         }
     }
 

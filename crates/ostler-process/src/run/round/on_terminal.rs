@@ -135,7 +135,8 @@ impl Round<'_, '_> {
         self.heard(event).await
     }
 
-    fn show_screen(&mut self) -> Result<(), JournalError> {
+    /// Writes down what its terminal shows, if it is on one.
+    pub(super) fn show_screen(&mut self) -> Result<(), JournalError> {
         let Some(terminal) = self.contact.terminal() else { return Ok(()) };
         let text = terminal.driver.look().dump();
         self.run.desk.tell(RunEventKind::Screen { text })
