@@ -70,7 +70,7 @@ pub struct PrivateFile {
 /// One prompt for an agent, and under which conditions.
 #[derive(Debug, Clone, Copy)]
 pub struct Task<'a> {
-    /// What to do.
+    /// What to do. Without a word an agent that listens waits for an [`Order`].
     pub prompt: &'a str,
     /// The directory to do it in: absolute, with links resolved.
     pub workspace: &'a Path,
@@ -234,6 +234,8 @@ pub struct Refusal {
 pub enum Order {
     /// A further prompt.
     Prompt(String),
+    /// A further prompt that is more than words: content as it is written for a provider.
+    Content(Value),
     /// Stop the turn.
     Interrupt,
     /// End the session and exit.

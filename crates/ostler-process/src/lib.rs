@@ -8,6 +8,7 @@
 //! - [`run`]: one supervised task, from its prompt to its outcome.
 //! - [`control`]: the socket on which a live run is asked things; [`notify`]: telling somebody how it ended.
 //! - [`seeding`]: a conversation that an agent is to know, written as its own record.
+//! - [`stream`]: a live conversation with an agent over pipes.
 //! - [`terminal`]: agents that are driven through their own terminal program.
 //! - [`host`]: what this machine offers; [`syntax`]: whether a file can be read by the program that would run it.
 
@@ -28,6 +29,8 @@ pub mod run;
 #[cfg(test)]
 mod scripts;
 pub mod seeding;
+#[cfg(target_os = "linux")]
+pub mod stream;
 pub mod syntax;
 pub mod tail;
 #[cfg(target_os = "linux")]

@@ -39,7 +39,7 @@ pub fn said(seconds: i64) -> String {
 }
 
 /// What it shows now. Agents read it as we do: from `TZ`, else from the machine's settings.
-pub(super) fn shown() -> Clock {
+pub(crate) fn shown() -> Clock {
     let east = TimeZone::system().to_offset(jiff::Timestamp::now()).seconds();
     Clock { now: Some(now()), east: i64::from(east) }
 }

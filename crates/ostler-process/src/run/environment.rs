@@ -63,8 +63,8 @@ pub fn rehearsed(ours: impl IntoIterator<Item = (OsString, OsString)>, setup: &S
 }
 
 /// What a launch adds, and what a person should know about it.
-pub(super) fn launched(env: &Variables, launch: &Launch) -> (Variables, Vec<String>) {
-    let (mut env, mut warnings) = (env.clone(), launch.warnings.clone());
+pub(crate) fn launched(env: &[(OsString, OsString)], launch: &Launch) -> (Variables, Vec<String>) {
+    let (mut env, mut warnings) = (env.to_vec(), launch.warnings.clone());
     lay_over(&mut env, &launch.env);
     if rustix::process::geteuid().is_root() {
         lay_over(&mut env, &launch.as_root.env);

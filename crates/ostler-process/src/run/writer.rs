@@ -12,17 +12,17 @@ const UNREAD_LINES: usize = 64;
 
 /// The agent did not take it: too much is unread, or it does not listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unheard;
+pub(crate) struct Unheard;
 
 /// Dropping it closes the agent's input at once.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     lines: Option<mpsc::Sender<String>>,
     _writing: JoinSet<()>,
 }
 
 impl Writer {
     /// Begins with what the agent is to find. Answers also how it can be reached from then on.
-    pub(super) fn start(pipe: Option<Sender>, stdin: Stdin) -> (Self, Ear) {
+    pub(crate) fn start(pipe: Option<Sender>, stdin: Stdin) -> (Self, Ear) {
         let (first, ear) = match stdin {
             Stdin::Null | Stdin::Terminal => (String::new(), Ear::Closed),
             Stdin::Text(text) => (text, Ear::Closed),
@@ -38,13 +38,13 @@ impl Writer {
     }
 
     /// Says one line. Never blocks.
-    pub(super) fn say(&self, line: &str) -> Result<(), Unheard> {
+    pub(crate) fn say(&self, line: &str) -> Result<(), Unheard> {
         let lines = self.lines.as_ref().ok_or(Unheard)?;
         lines.try_send(format!("{line}\n")).map_err(|_| Unheard)
     }
 
     /// Closes the input once all that was said is written.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.lines = None;
     }
 }

@@ -16,13 +16,19 @@ pub(super) fn initialize(system_prompt: Option<&str>) -> String {
 
 /// The line for a prompt.
 pub(super) fn prompt(text: &str) -> String {
-    json!({"type": "user", "message": {"role": "user", "content": text}}).to_string()
+    content(&json!(text))
+}
+
+/// The line for a prompt that is more than words.
+fn content(content: &Value) -> String {
+    json!({"type": "user", "message": {"role": "user", "content": content}}).to_string()
 }
 
 /// The line for an order.
 pub(super) fn line(order: &Order) -> String {
     match order {
         Order::Prompt(text) => prompt(text),
+        Order::Content(blocks) => content(blocks),
         Order::Interrupt => request_line("ostler-interrupt", &json!({"subtype": "interrupt"})),
         Order::End => request_line("ostler-end", &json!({"subtype": "end_session"})),
         Order::Answer { request, decision } => {

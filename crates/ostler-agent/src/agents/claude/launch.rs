@@ -39,7 +39,10 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         args.push(format!("--allowedTools=mcp__{SERVER}"));
     }
     args.extend_from_slice(task.extra);
-    let lines = vec![control::initialize(task.system_prompt), control::prompt(task.prompt)];
+    let mut lines = vec![control::initialize(task.system_prompt)];
+    if !task.prompt.is_empty() {
+        lines.push(control::prompt(task.prompt));
+    }
     let mut launch = Launch::new(args, Stdin::Spoken(lines));
     launch.env = pairs([("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1".to_owned())]);
     if let Some(access) = task.bridge {

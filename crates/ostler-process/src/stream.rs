@@ -1,0 +1,343 @@
+//! A live conversation with an agent over pipes: several turns in one process, without a run.
+//!
+//! Whoever has a [`Session`] is the only one who reads and writes it: nothing is read while nobody asks for events, so a
+//! slow reader makes the agent wait and nothing is lost. What the agent asks is answered by policy. Dropping a session
+//! ends the program and all that it started; [`Session::close`] lets it end by itself first.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ostler_agent::agent::{
+    self, Agent, Decoder, Exit, Order, Permissions, Refusal, Session as Which, Source, Task,
+};
+use ostler_agent::canonical::Message;
+use ostler_agent::event::AgentEvent;
+use ostler_agent::framer::{Frame, Framer};
+use ostler_agent::policy;
+use ostler_agent::record::Record;
+use ostler_agent::stopping::Ear;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe::Receiver;
+use tokio::time::Instant;
+
+use crate::contain::{self, Contained, Spawn, StartError, Stdin, Survivors};
+use crate::run::writer::Writer;
+use crate::run::{PrivateError, clock, launched, write_private};
+
+/// Read at once: as much as a pipe holds.
+const CHUNK: usize = 64 * 1024;
+
+/// How much of the end of its standard error is looked at for why an agent failed.
+const TAIL: usize = 8 * 1024;
+
+/// How long a program that is asked to end may take. It takes a tenth of a second.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long what is left in the pipes may take to be read, once the program has ended.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// What a session is opened with.
+pub struct Opening<'a> {
+    /// The agent.
+    pub agent: &'static dyn Agent,
+    /// Its program.
+    pub program: PathBuf,
+    /// The whole environment that it is started in, but for what its launch adds.
+    pub env: &'a [(OsString, OsString)],
+    /// Where it works: absolute, with links resolved.
+    pub workspace: PathBuf,
+    /// A folder that is the session's alone, for files that the agent needs. Made, and removed with the session.
+    pub private: PathBuf,
+    /// Which session.
+    pub session: Which<'a>,
+    /// What it may do without asking.
+    pub permissions: Permissions,
+    /// Further rules of what it may do, in its own syntax.
+    pub allow: &'a [String],
+    /// The model, if not its own choice.
+    pub model: Option<&'a str>,
+    /// What is added to its own system prompt.
+    pub system_prompt: Option<&'a str>,
+    /// A name for it, which need not be unique.
+    pub name: &'a str,
+    /// Our own binary, which guards it.
+    pub guard: PathBuf,
+}
+
+/// Why a session cannot be used, or not in this way.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The agent does not listen while it runs.
+    #[error("agent `{agent}` takes one prompt a process")]
+    OneShot {
+        /// Which.
+        agent: &'static str,
+    },
+    /// What is wanted cannot be said to it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Its files cannot be written.
+    #[error(transparent)]
+    Private(#[from] PrivateError),
+    /// It does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// It does not read what it is told.
+    #[error("the agent does not read what it is told")]
+    Unheard,
+    /// The program is gone.
+    #[error("the agent's program has ended")]
+    Over,
+}
+
+/// A live session.
+pub struct Session {
+    agent: &'static dyn Agent,
+    permissions: Permissions,
+    private: PathBuf,
+    child: Contained,
+    writer: Writer,
+    stdout: Option<Receiver>,
+    stderr: Option<Receiver>,
+    out: Vec<u8>,
+    err: Vec<u8>,
+    framer: Framer,
+    decoder: Box<dyn Decoder>,
+    tail: Vec<u8>,
+    ready: VecDeque<AgentEvent>,
+    life: Life,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Running,
+    /// It ended; what it wrote last is read until then.
+    Exited(contain::Exit, Instant),
+    Over,
+}
+
+enum Arrived {
+    Out(usize),
+    Err(usize),
+    Exited(contain::Exit),
+    TooLate,
+}
+
+impl Session {
+    /// Starts the program. It waits for a prompt.
+    pub async fn open(opening: Opening<'_>) -> Result<Self, SessionError> {
+        let Opening { agent, program, env, workspace, private, session, permissions, .. } = opening;
+        let launch = agent.launch(&Task {
+            session,
+            permissions,
+            allow: opening.allow,
+            model: opening.model,
+            system_prompt: opening.system_prompt,
+            ..Task::new("", &workspace, &private)
+        })?;
+        if !matches!(launch.stdin, agent::Stdin::Spoken(_)) {
+            return Err(SessionError::OneShot { agent: agent.name() });
+        }
+        write_private(&private, &[], &launch.files)?;
+        let (env, warnings) = launched(env, &launch);
+        for text in warnings {
+            tracing::warn!(target: "ostler::pool", agent = agent.name(), "{text}");
+        }
+        let mut child = Contained::start(Spawn {
+            program,
+            args: launch.args.iter().map(OsString::from).collect(),
+            env,
+            cwd: workspace,
+            stdin: Stdin::Piped,
+            run: opening.name,
+            tier: None,
+            guard: opening.guard,
+        })
+        .await?;
+        let (writer, ear) = Writer::start(child.stdin.take(), launch.stdin);
+        debug_assert_eq!(ear, Ear::Listens);
+        let mut decoder = agent.decoder(None);
+        decoder.clock(clock::shown());
+        Ok(Self {
+            agent,
+            permissions,
+            private,
+            writer,
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            child,
+            out: vec![0; CHUNK],
+            err: vec![0; CHUNK],
+            framer: Framer::default(),
+            decoder,
+            tail: Vec::new(),
+            ready: VecDeque::new(),
+            life: Life::Running,
+        })
+    }
+
+    /// Its process, for people to read.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// What its program takes of the memory, in bytes; nothing once it has ended.
+    pub fn memory(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.pid())).unwrap_or_default();
+        let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+        pages.saturating_mul(rustix::param::page_size() as u64)
+    }
+
+    /// Asks it something. One turn at a time: the answer ends with [`AgentEvent::TurnEnded`]. Never blocks.
+    pub fn ask(&mut self, message: &Message) -> Result<(), SessionError> {
+        let order = if message.is_text() {
+            Order::Prompt(message.text())
+        } else {
+            Order::Content(message.written()["content"].clone())
+        };
+        self.say(&order)
+    }
+
+    /// Asks it to break the turn off. That it did is told as the end of the turn. Never blocks.
+    pub fn interrupt(&mut self) -> Result<(), SessionError> {
+        self.say(&Order::Interrupt)
+    }
+
+    fn say(&mut self, order: &Order) -> Result<(), SessionError> {
+        if self.life != Life::Running {
+            return Err(SessionError::Over);
+        }
+        let agent = self.agent.name();
+        let line = self.agent.speak(order).ok_or(SessionError::OneShot { agent })?;
+        self.writer.say(&line).map_err(|_| SessionError::Unheard)
+    }
+
+    /// What it says next. Its end is told as the end of the turn, if one is open, and then as an error. Cancel safe.
+    pub async fn next(&mut self) -> Result<AgentEvent, SessionError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(event);
+            }
+            let until = match self.life {
+                Life::Running => None,
+                Life::Exited(_, until) => Some(until),
+                Life::Over => return Err(SessionError::Over),
+            };
+            let arrived = tokio::select! {
+                biased;
+                count = read(&mut self.stdout, &mut self.out) => Arrived::Out(count),
+                count = read(&mut self.stderr, &mut self.err) => Arrived::Err(count),
+                exit = self.child.leader_exit(), if until.is_none() => Arrived::Exited(exit),
+                () = at(until) => Arrived::TooLate,
+            };
+            self.take(arrived)?;
+        }
+    }
+
+    /// What it said although nobody asked; nothing if it waits. For whoever wants to know whether it is as it was left.
+    pub async fn unasked(&mut self) -> Option<Result<AgentEvent, SessionError>> {
+        tokio::select! {
+            biased;
+            event = self.next() => Some(event),
+            () = std::future::ready(()) => None,
+        }
+    }
+
+    fn take(&mut self, arrived: Arrived) -> Result<(), SessionError> {
+        match arrived {
+            Arrived::Out(0) => self.stdout = None,
+            Arrived::Out(count) => self.hear(count)?,
+            Arrived::Err(0) => self.stderr = None,
+            Arrived::Err(count) => {
+                self.tail.extend_from_slice(&self.err[..count]);
+                let over = self.tail.len().saturating_sub(TAIL);
+                self.tail.drain(..over);
+            }
+            Arrived::Exited(exit) => self.life = Life::Exited(exit, Instant::now() + DRAIN_LIMIT),
+            // Whoever still holds the pipes is none of ours.
+            Arrived::TooLate => (self.stdout, self.stderr) = (None, None),
+        }
+        if let Life::Exited(exit, _) = self.life
+            && self.stdout.is_none()
+            && self.stderr.is_none()
+        {
+            self.life = Life::Over;
+            let exit = match exit {
+                contain::Exit::Code(code) => Exit::Code(code),
+                contain::Exit::Signal(signal) => Exit::Signal(signal),
+                // Its guardian was killed, and it with it.
+                contain::Exit::Unknown => Exit::Signal(9),
+            };
+            let tail = String::from_utf8_lossy(&self.tail).into_owned();
+            self.ready.extend(self.decoder.exited(exit, &tail));
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, count: usize) -> Result<(), SessionError> {
+        let mut records = Vec::new();
+        self.framer.feed(&self.out[..count], &mut |frame: Frame<'_>| {
+            records.push(match frame {
+                Frame::Line(line) => Record::read(line),
+                Frame::TooLong(length) => Record::Garbled(format!("a line of {length} bytes")),
+            });
+        });
+        for record in records {
+            match record {
+                Record::Json(value) => {
+                    for event in self.decoder.events(Source::Stdout, &value) {
+                        self.answer(&event)?;
+                        self.ready.push_back(event);
+                    }
+                }
+                Record::Noise(text) => self.ready.extend(self.decoder.noise(&text)),
+                Record::Garbled(text) => tracing::warn!(target: "ostler::pool", "the agent wrote {text}"),
+                Record::Blank => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What policy says to a question.
+    fn answer(&mut self, event: &AgentEvent) -> Result<(), SessionError> {
+        let AgentEvent::Blocked(blocked) = event else { return Ok(()) };
+        match policy::answer(self.permissions, blocked) {
+            Some(order) if self.life == Life::Running => self.say(&order),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Ends the program and all that it started: it is asked, given a moment, and killed. When it returns nothing of it
+    /// is left but the survivors.
+    pub async fn close(mut self) -> Survivors {
+        let _ = self.say(&Order::End);
+        self.writer.close();
+        // What it writes meanwhile must not keep it from ending.
+        let ended = async { while self.next().await.is_ok() {} };
+        let _ = tokio::time::timeout(FAREWELL, ended).await;
+        let survivors = self.child.kill_all().await;
+        if let Err(error) = std::fs::remove_dir_all(&self.private)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(target: "ostler::pool", %error, "the files of a session could not be removed");
+        }
+        survivors
+    }
+}
+
+/// The next bytes; none at the end, which a broken pipe is too. Waits for ever without a pipe. Cancel safe.
+async fn read(pipe: &mut Option<Receiver>, buffer: &mut [u8]) -> usize {
+    match pipe {
+        Some(pipe) => pipe.read(buffer).await.unwrap_or(0),
+        None => std::future::pending().await,
+    }
+}
+
+async fn at(until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}
