@@ -26,6 +26,8 @@ mod offline;
 mod permissions;
 mod player;
 #[cfg(target_os = "linux")]
+mod pool;
+#[cfg(target_os = "linux")]
 mod resume;
 #[cfg(target_os = "linux")]
 mod run;

@@ -1,0 +1,33 @@
+//! The body of a request, bounded.
+
+use axum::extract::Request as Incoming;
+use axum::http::header;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde_json::Value;
+
+use crate::wire::{Kind, Problem};
+
+/// Longest body: what the providers take.
+const LONGEST_BODY: usize = 32 << 20;
+
+/// The body as JSON. How deep it may be is bounded by its reader.
+pub(super) async fn json(incoming: Incoming) -> Result<Value, Problem> {
+    let kind = incoming.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let is_json =
+        kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("application/json"));
+    if !is_json {
+        return Err(Problem::invalid("the body must be application/json").about("content-type"));
+    }
+    let too_large = || Problem::new(Kind::TooLarge, "the body is longer than 32 MB");
+    let announced = incoming.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > LONGEST_BODY) {
+        return Err(too_large());
+    }
+    let body = Limited::new(incoming.into_body(), LONGEST_BODY).collect().await;
+    let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+        true => too_large(),
+        false => Problem::new(Kind::Gone, "the body broke off"),
+    })?;
+    serde_json::from_slice(&body.to_bytes())
+        .map_err(|error| Problem::invalid(&format!("the body is no JSON: {error}")))
+}

@@ -1,0 +1,85 @@
+//! The seam between the pool and what it pools: how a session is started, and what can be done with a live one. Tests
+//! put a scripted session behind it.
+
+use std::future::Future;
+
+use ostler_agent::canonical::Message;
+use ostler_agent::event::AgentEvent;
+use ostler_agent::leasing::Terms;
+
+/// Starts sessions.
+pub trait Start: Send + Sync + 'static {
+    /// What it starts.
+    type Session: LiveSession;
+    /// A session on these terms that knows what was said before: nothing, for a new conversation. Dropping the future
+    /// ends what was started so far.
+    fn start(
+        &self,
+        terms: &Terms,
+        prior: &[Message],
+    ) -> impl Future<Output = Result<Self::Session, SessionFailure>> + Send;
+}
+
+/// A live session. Only its owner uses it; dropping it ends it at once.
+pub trait LiveSession: Send + 'static {
+    /// Its process, for people to read.
+    fn pid(&self) -> u32;
+    /// What it takes of the memory, in bytes.
+    fn memory(&self) -> u64;
+    /// Asks it something: the answer is in the events that follow, and ends with [`AgentEvent::TurnEnded`].
+    fn ask(&mut self, message: &Message) -> impl Future<Output = Result<(), SessionFailure>> + Send;
+    /// Asks it to break the turn off: it ends sooner then.
+    fn interrupt(&mut self) -> impl Future<Output = Result<(), SessionFailure>> + Send;
+    /// What it says next. Cancel safe.
+    fn next(&mut self) -> impl Future<Output = Result<AgentEvent, SessionFailure>> + Send;
+    /// What it said although nobody asked, without waiting for it.
+    fn unasked(&mut self) -> impl Future<Output = Option<Result<AgentEvent, SessionFailure>>> + Send;
+    /// Ends it: when this returns nothing of it is left.
+    fn close(self) -> impl Future<Output = ()> + Send;
+}
+
+/// Why a session cannot be had, or not any more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {detail}", .phase.doing())]
+pub struct SessionFailure {
+    /// When.
+    pub phase: Phase,
+    /// Why.
+    pub detail: String,
+    /// What to try.
+    pub hint: Option<String>,
+}
+
+/// Where in its life a session failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Before it was there.
+    Start,
+    /// When it was asked.
+    Ask,
+    /// While it answered.
+    Answer,
+}
+
+impl Phase {
+    fn doing(self) -> &'static str {
+        match self {
+            Self::Start => "could not start a session",
+            Self::Ask => "could not ask the agent",
+            Self::Answer => "the agent did not finish its answer",
+        }
+    }
+}
+
+impl SessionFailure {
+    /// In that phase, for that reason and all that is behind it.
+    pub fn of(phase: Phase, error: &dyn std::error::Error) -> Self {
+        let mut detail = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            detail.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        Self { phase, detail, hint: None }
+    }
+}

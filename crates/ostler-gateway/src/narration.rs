@@ -1,0 +1,123 @@
+//! What an agent says in a turn, as pieces of an answer. An agent tells a text in pieces, and then once more as a whole:
+//! here each word comes once. What the agent does with its own tools, and what its sub-agents say, is not the answer.
+
+use ostler_agent::event::{AgentEvent, Part, TurnOutcome, Usage};
+
+use crate::wire::{Piece, Problem, Stop};
+
+/// One turn, told.
+#[derive(Debug, Default)]
+pub struct Narration {
+    /// Pieces of the text that is open.
+    open: String,
+    told: Told,
+    usage: Usage,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    #[default]
+    Nothing,
+    Something,
+    /// The answer is over; whatever else comes is another's.
+    All,
+}
+
+impl Narration {
+    /// What the next event adds to the answer. After its end, nothing.
+    pub fn hear(&mut self, event: &AgentEvent) -> Vec<Piece> {
+        if self.told == Told::All {
+            return Vec::new();
+        }
+        let pieces = match event {
+            AgentEvent::Said { text, part: Part::Delta, within: None } => self.piece(text),
+            AgentEvent::Said { text, part: Part::Whole, within: None } => self.whole(text),
+            AgentEvent::Spent(usage) => {
+                self.usage = sum(self.usage, *usage);
+                Vec::new()
+            }
+            AgentEvent::TurnEnded(outcome) => self.ended(outcome),
+            AgentEvent::Said { within: Some(_), .. }
+            | AgentEvent::Started { .. }
+            | AgentEvent::Asked { .. }
+            | AgentEvent::Thought { .. }
+            | AgentEvent::ToolStarted { .. }
+            | AgentEvent::ToolEnded { .. }
+            | AgentEvent::TaskOpened { .. }
+            | AgentEvent::TaskClosed { .. }
+            | AgentEvent::Blocked(_)
+            | AgentEvent::Noted { .. }
+            | AgentEvent::Unknown { .. } => Vec::new(),
+        };
+        for piece in &pieces {
+            self.told = match piece {
+                Piece::Ended { .. } | Piece::Failed(_) => Told::All,
+                Piece::Text(_) | Piece::TextEnded | Piece::Call { .. } => Told::Something,
+            };
+        }
+        pieces
+    }
+
+    fn piece(&mut self, text: &str) -> Vec<Piece> {
+        if text.is_empty() {
+            return Vec::new();
+        }
+        self.open.push_str(text);
+        vec![Piece::Text(text.to_owned())]
+    }
+
+    fn whole(&mut self, text: &str) -> Vec<Piece> {
+        let told = std::mem::take(&mut self.open);
+        let Some(rest) = text.strip_prefix(&told) else {
+            // The agent began anew after words that were told already: two halves are no answer.
+            return vec![Piece::Failed(Problem::broke_off())];
+        };
+        let rest = (!rest.is_empty()).then(|| Piece::Text(rest.to_owned()));
+        let end = (!text.is_empty()).then_some(Piece::TextEnded);
+        rest.into_iter().chain(end).collect()
+    }
+
+    fn ended(&mut self, outcome: &TurnOutcome) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        if !std::mem::take(&mut self.open).is_empty() {
+            pieces.push(Piece::TextEnded);
+        }
+        let stop = match outcome {
+            TurnOutcome::Failed(failure) => {
+                return vec![Piece::Failed(Problem::of_failure(failure))];
+            }
+            TurnOutcome::Interrupted => Stop::Interrupted,
+            TurnOutcome::Done { text } => {
+                // Agents that say all at the end.
+                if self.told == Told::Nothing && !text.is_empty() {
+                    pieces.extend([Piece::Text(text.clone()), Piece::TextEnded]);
+                }
+                Stop::EndTurn
+            }
+        };
+        pieces.push(Piece::Ended { stop, usage: self.usage });
+        pieces
+    }
+}
+
+/// What is not told by either is not known.
+fn sum(one: Usage, other: Usage) -> Usage {
+    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+    };
+    let cost = match (one.cost_usd, other.cost_usd) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0.0) + other.unwrap_or(0.0)),
+    };
+    Usage {
+        input_tokens: add(one.input_tokens, other.input_tokens),
+        output_tokens: add(one.output_tokens, other.output_tokens),
+        cached_tokens: add(one.cached_tokens, other.cached_tokens),
+        cost_usd: cost,
+    }
+}
+
+#[cfg(test)]
+#[path = "narration_tests.rs"]
+mod tests;

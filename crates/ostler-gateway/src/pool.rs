@@ -1,0 +1,309 @@
+//! Live sessions, kept for conversations that go on. What is decided is in `ostler_agent::leasing`; here it is done.
+//!
+//! A turn is a task of the pool: whoever waits for the answer may go away at any moment, and what has to be cleaned up
+//! is cleaned up all the same. The pool is locked for looking, never for a turn.
+//!
+//! ```text
+//! complete ─ lease ─┬ reuse ── look whether it is as it was left ─┬─ ask ─ events … end ─┬─ keep it under what it knows now
+//!                   ├ spawn ── those who have to go ── start ─────┘                      └─ close it
+//!                   └ wait, or be sent away
+//! ```
+
+mod lease;
+mod seats;
+mod turn;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ostler_agent::canonical::Message;
+use ostler_agent::event::AgentEvent;
+use ostler_agent::fingerprint::Known;
+use ostler_agent::history::History;
+use ostler_agent::leasing::{self, Doors, Limits, Refused, Seat, Terms};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::live::{LiveSession, SessionFailure, Start};
+use seats::Seats;
+pub use seats::{Listed, State};
+use turn::Work;
+
+/// Events that may wait for whoever reads an answer. When they are so many, the agent is not read on.
+const UNREAD_EVENTS: usize = 256;
+
+/// A timer that nobody waits for.
+const FAR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long things may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Until a session is there.
+    pub start: Duration,
+    /// Without a word in a turn.
+    pub silence: Duration,
+    /// A whole turn.
+    pub turn: Duration,
+    /// For a turn that was broken off to end. A session that takes longer is closed.
+    pub settle: Duration,
+}
+
+impl Default for Patience {
+    /// A tool may run for half an hour; an interrupted turn is over in well under a tenth of a second.
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(60),
+            silence: Duration::from_secs(30 * 60),
+            turn: Duration::from_secs(60 * 60),
+            settle: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// On which terms.
+    pub terms: Terms,
+    /// The conversation.
+    pub history: History,
+}
+
+/// Why there is no answer, or no more of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TurnError {
+    /// There is no session for it.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The session failed.
+    #[error(transparent)]
+    Session(#[from] SessionFailure),
+    /// It took too long.
+    #[error("{} took longer than {} s", .0.what(), .1.as_secs())]
+    TooLong(Limit, Duration),
+    /// The agent waits for what only a person can give.
+    #[error("the agent asks something that nobody can answer: {0}")]
+    Blocked(String),
+}
+
+/// What took too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// To start.
+    Start,
+    /// Without a word.
+    Silence,
+    /// The whole turn.
+    Turn,
+}
+
+impl Limit {
+    fn what(self) -> &'static str {
+        match self {
+            Self::Start => "the start of a session",
+            Self::Silence => "the agent's silence",
+            Self::Turn => "the turn",
+        }
+    }
+}
+
+/// An answer, as it comes. Dropping it breaks the turn off: the session is kept if it settles, and closed if not.
+#[derive(Debug)]
+pub struct Answer {
+    events: mpsc::Receiver<Result<AgentEvent, TurnError>>,
+    settled: oneshot::Receiver<()>,
+    _stop: DropGuard,
+}
+
+impl Answer {
+    /// What comes next. The last is the end of the turn, or an error; then nothing. Cancel safe.
+    pub async fn next(&mut self) -> Option<Result<AgentEvent, TurnError>> {
+        self.events.recv().await
+    }
+
+    /// The same, for whoever is polled.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<AgentEvent, TurnError>>> {
+        self.events.poll_recv(context)
+    }
+
+    /// Breaks the turn off, and waits until the session waits again or is gone.
+    pub async fn cancel(self) {
+        let Self { events, settled, _stop: stop } = self;
+        drop((events, stop));
+        // The task ends without a word where the pool itself is gone.
+        let _ = settled.await;
+    }
+}
+
+/// Live sessions. Dropping it ends all of them at once; [`Pool::close`] lets them end by themselves.
+pub struct Pool<S: Start> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S: Start> {
+    start: S,
+    limits: Limits,
+    patience: Patience,
+    opened: Instant,
+    seats: Mutex<Seats<S::Session>>,
+    /// Something waits now that did not before.
+    changed: Notify,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl<S: Start> Pool<S> {
+    /// An empty one. Needs a tokio runtime with time.
+    pub fn new(start: S, limits: Limits, patience: Patience) -> Self {
+        let shared = Arc::new(Shared {
+            start,
+            limits,
+            patience,
+            opened: Instant::now(),
+            seats: Mutex::new(Seats::default()),
+            changed: Notify::new(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        });
+        shared.tasks.spawn(sweeping(shared.clone()));
+        Self { shared }
+    }
+
+    /// Goes on with a conversation: in the session that knows it, or in a new one that is told. Never blocks.
+    pub fn complete(&self, turn: Turn) -> Answer {
+        let (events, told) = mpsc::channel(UNREAD_EVENTS);
+        let (done, settled) = oneshot::channel();
+        let stop = self.shared.stop.child_token();
+        let guard = stop.clone().drop_guard();
+        let work = Work { shared: self.shared.clone(), turn, events, stop };
+        self.shared.tasks.spawn(async move {
+            work.run().await;
+            // Nobody need wait for it.
+            let _ = done.send(());
+        });
+        Answer { events: told, settled, _stop: guard }
+    }
+
+    /// Starts sessions ahead, until so many wait on these terms. Nobody goes for them.
+    pub fn warm(&self, terms: &Terms, count: usize) {
+        let shared = &self.shared;
+        let missing = {
+            let seats = shared.seats();
+            leasing::missing_spares(&seats.pool(shared.limits), terms, count)
+        };
+        for _ in 0..missing {
+            let (shared, terms) = (shared.clone(), terms.clone());
+            self.shared.tasks.spawn(async move { lease::spare(&shared, &terms).await });
+        }
+    }
+
+    /// All live sessions, those at work and those that wait.
+    pub fn sessions(&self) -> Vec<Listed> {
+        self.shared.seats().listed(self.shared.now())
+    }
+
+    /// Begins nothing new, gives what is under way so long to end, breaks off the rest, and closes all sessions.
+    /// Idempotent; when it returns there are none.
+    pub async fn close(&self, drain: Duration) {
+        let shared = &self.shared;
+        shared.seats().close();
+        shared.sweep();
+        shared.tasks.close();
+        let until = Instant::now() + drain;
+        loop {
+            let changed = shared.changed.notified();
+            if !shared.seats().are_busy() || Instant::now() >= until {
+                break;
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+        shared.stop.cancel();
+        shared.tasks.wait().await;
+    }
+}
+
+impl<S: Start> Drop for Pool<S> {
+    fn drop(&mut self) {
+        self.shared.seats().close();
+        self.shared.stop.cancel();
+    }
+}
+
+impl<S: Start> Shared<S> {
+    fn seats(&self) -> MutexGuard<'_, Seats<S::Session>> {
+        // Nothing under the lock can panic half-way.
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// Closes those that have to go, in tasks of the pool.
+    fn sweep(&self) {
+        let gone = {
+            let mut seats = self.seats();
+            let evict = leasing::sweep(&seats.pool(self.limits), self.now());
+            seats.remove_all(&evict)
+        };
+        for session in gone {
+            self.tasks.spawn(session.close());
+        }
+    }
+
+    /// A session waits under what it knows now.
+    fn keep(&self, seat: Seat, session: S::Session, known: Known) {
+        self.seats().keep(seat, session, known, self.now());
+        self.happened();
+    }
+
+    /// Something was freed: those that have to go go, and who waits longest for a session is called.
+    fn happened(&self) {
+        self.sweep();
+        self.seats().call_next(self.limits);
+        self.changed.notify_waiters();
+    }
+}
+
+async fn sweeping<S: Start>(shared: Arc<Shared<S>>) {
+    loop {
+        let changed = shared.changed.notified();
+        let wake = leasing::wake_at(&shared.seats().pool(shared.limits));
+        let wake = shared.opened + wake.unwrap_or(FAR + shared.now());
+        tokio::select! {
+            () = shared.stop.cancelled() => break,
+            () = changed => {}
+            () = tokio::time::sleep_until(wake) => shared.sweep(),
+        }
+    }
+    // Whoever was kept in the last moment.
+    let gone = {
+        let mut seats = shared.seats();
+        seats.close();
+        let evict = leasing::sweep(&seats.pool(shared.limits), shared.now());
+        seats.remove_all(&evict)
+    };
+    for session in gone {
+        session.close().await;
+    }
+}
+
+/// What a conversation is looked up by.
+pub fn known(messages: &[Message]) -> Known {
+    Known::of(messages, |form| Sha256::digest(form.as_bytes()).into())
+}
+
+/// Whether there will be new sessions.
+fn is_closing(doors: Doors) -> bool {
+    match doors {
+        Doors::Open => false,
+        Doors::Closing => true,
+    }
+}

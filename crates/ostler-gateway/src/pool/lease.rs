@@ -1,0 +1,239 @@
+//! Getting a session for a turn: one that waits, or a new one; or waiting for either.
+
+use std::sync::Arc;
+
+use ostler_agent::canonical::Message;
+use ostler_agent::event::AgentEvent;
+use ostler_agent::fingerprint::Known;
+use ostler_agent::leasing::{Decision, Queued, Seat, Terms, Wanted};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::seats::{Place, Ticket};
+use super::{Limit, Shared, Turn, TurnError};
+use crate::live::{LiveSession, Start};
+
+/// A session at work. Whatever becomes of the turn, its seat is freed when this is dropped, and the session ended with
+/// it, unless it was kept or closed.
+pub(super) struct Lease<S: Start> {
+    shared: Arc<Shared<S>>,
+    pub(super) seat: Seat,
+    session: Option<S::Session>,
+    pub(super) warmth: Warmth,
+}
+
+/// Where a session is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Warmth {
+    /// It waited. It may have ended meanwhile.
+    Warm,
+    /// It was just started.
+    Cold,
+}
+
+impl<S: Start> Lease<S> {
+    fn of(shared: &Arc<Shared<S>>, seat: Seat, session: Option<S::Session>, warmth: Warmth) -> Self {
+        Self { shared: shared.clone(), seat, session, warmth }
+    }
+
+    pub(super) fn session(&mut self) -> Option<&mut S::Session> {
+        self.session.as_mut()
+    }
+
+    /// It waits for its conversation to go on.
+    pub(super) fn keep(mut self, known: Known) {
+        if let Some(session) = self.session.take() {
+            self.shared.keep(self.seat, session, known);
+        }
+    }
+
+    /// It is ended. The seat is free once nothing of it is left.
+    pub(super) async fn close(mut self) {
+        if let Some(session) = self.session.take() {
+            session.close().await;
+        }
+        self.free();
+    }
+
+    fn free(&self) {
+        let waiting = self.shared.seats().remove(self.seat);
+        drop(waiting);
+        self.shared.happened();
+    }
+}
+
+impl<S: Start> Drop for Lease<S> {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            drop(session);
+            self.free();
+        }
+    }
+}
+
+/// What comes next for one who wants a session.
+enum Step<L> {
+    Have(Seat, L),
+    Start(Seat, Vec<L>),
+    Wait(Ticket, oneshot::Receiver<()>),
+}
+
+/// A session for the turn; nothing if it was broken off before there was one.
+pub(super) async fn lease<S: Start>(
+    shared: &Arc<Shared<S>>,
+    turn: &Turn,
+    stop: &CancellationToken,
+) -> Result<Option<Lease<S>>, TurnError> {
+    let (terms, prior) = (&turn.terms, turn.history.prior());
+    let known = (!prior.is_empty()).then(|| super::known(prior));
+    let mut queued = Queued::Not;
+    loop {
+        let wanted = Wanted { terms, prior: known, queued };
+        match step(shared, &wanted)? {
+            Step::Have(seat, session) => {
+                let mut lease = Lease::of(shared, seat, Some(session), Warmth::Warm);
+                if is_as_it_was(&mut lease).await {
+                    call_another(shared, queued);
+                    return Ok(Some(lease));
+                }
+                lease.close().await;
+            }
+            Step::Start(seat, gone) => {
+                call_another(shared, queued);
+                let prior = turn.history.sound();
+                let started = begin(Reserved { shared, seat }, terms, &prior, gone);
+                return tokio::select! {
+                    biased;
+                    () = stop.cancelled() => Ok(None),
+                    lease = started => lease.map(Some),
+                };
+            }
+            Step::Wait(ticket, called) => tokio::select! {
+                biased;
+                () = stop.cancelled() => {
+                    let was_called = shared.seats().leave(ticket);
+                    if was_called {
+                        shared.happened();
+                    }
+                    return Ok(None);
+                }
+                // Also where nobody is called any more: then it is sent away.
+                _ = called => queued = Queued::Next,
+            },
+        }
+    }
+}
+
+fn step<S: Start>(shared: &Shared<S>, wanted: &Wanted<'_>) -> Result<Step<S::Session>, TurnError> {
+    let (limits, now) = (shared.limits, shared.now());
+    let mut seats = shared.seats();
+    loop {
+        return match seats.decide(limits, wanted) {
+            Decision::Reuse(seat) | Decision::Spare(seat) => match seats.take(seat) {
+                Some(session) => Ok(Step::Have(seat, session)),
+                // It is described and not there: it cannot be, and would be found again.
+                None => {
+                    seats.remove(seat);
+                    continue;
+                }
+            },
+            Decision::Spawn { evict, .. } => {
+                let gone = seats.remove_all(&evict);
+                Ok(Step::Start(seats.reserve(wanted.terms, limits.expected, now), gone))
+            }
+            Decision::Queue => {
+                let place = match wanted.queued {
+                    Queued::Not => Place::Last,
+                    Queued::Next => Place::First,
+                };
+                let (ticket, called) = seats.queue(&wanted.terms.tenant, place);
+                Ok(Step::Wait(ticket, called))
+            }
+            Decision::Refuse(refused) => Err(refused.into()),
+        };
+    }
+}
+
+/// There may be room for more than the one who was called.
+fn call_another<S: Start>(shared: &Shared<S>, queued: Queued) {
+    if queued == Queued::Next {
+        shared.seats().call_next(shared.limits);
+    }
+}
+
+/// Whether a session that waited has said and done nothing meanwhile, and lives.
+async fn is_as_it_was<S: Start>(lease: &mut Lease<S>) -> bool {
+    let Some(session) = lease.session() else { return false };
+    loop {
+        match session.unasked().await {
+            None => return true,
+            Some(Ok(event)) if is_aside(&event) => {}
+            Some(_) => return false,
+        }
+    }
+}
+
+/// What does not change a conversation.
+fn is_aside(event: &AgentEvent) -> bool {
+    matches!(event, AgentEvent::Noted { .. } | AgentEvent::Unknown { .. } | AgentEvent::Spent(_))
+}
+
+/// Starts a session on a seat that is reserved for it. Dropping the future frees the seat.
+async fn begin<S: Start>(
+    reserved: Reserved<'_, S>,
+    terms: &Terms,
+    prior: &[Message],
+    gone: Vec<S::Session>,
+) -> Result<Lease<S>, TurnError> {
+    let (shared, seat) = (reserved.shared, reserved.seat);
+    // In tasks of the pool: they end also if this one is broken off. Their memory is needed first.
+    let closing: Vec<_> = gone.into_iter().map(|session| shared.tasks.spawn(session.close())).collect();
+    for closed in closing {
+        let _ = closed.await;
+    }
+    let limit = shared.patience.start;
+    let session = tokio::time::timeout(limit, shared.start.start(terms, prior)).await;
+    let session = session.map_err(|_| TurnError::TooLong(Limit::Start, limit))??;
+    // The seat is taken: it is freed with the lease.
+    std::mem::forget(reserved);
+    Ok(Lease::of(shared, seat, Some(session), Warmth::Cold))
+}
+
+/// A seat without a session, which is freed unless one comes.
+struct Reserved<'a, S: Start> {
+    shared: &'a Arc<Shared<S>>,
+    seat: Seat,
+}
+
+impl<S: Start> Drop for Reserved<'_, S> {
+    fn drop(&mut self) {
+        let _ = self.shared.seats().remove(self.seat);
+        self.shared.happened();
+    }
+}
+
+/// One started ahead.
+pub(super) async fn spare<S: Start>(shared: &Arc<Shared<S>>, terms: &Terms) {
+    let seat = {
+        let mut seats = shared.seats();
+        if seats.is_closing() {
+            return;
+        }
+        seats.reserve(terms, shared.limits.expected, shared.now())
+    };
+    let starting = begin(Reserved { shared, seat }, terms, &[], Vec::new());
+    let started = tokio::select! {
+        biased;
+        () = shared.stop.cancelled() => return,
+        started = starting => started,
+    };
+    match started {
+        Ok(mut lease) => {
+            if let Some(session) = lease.session.take() {
+                shared.seats().keep_spare(seat, session, shared.now());
+                shared.happened();
+            }
+        }
+        Err(error) => tracing::warn!(target: "ostler::pool", %error, "no session could be started ahead"),
+    }
+}

@@ -1,0 +1,222 @@
+//! Who is in the pool, and who waits to be. Only looked at under the lock; nothing here waits.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ostler_agent::fingerprint::Known;
+use ostler_agent::leasing::{self, Decision, Doing, Doors, Limits, Live, Pool, Seat, Terms, Waiting, Wanted};
+use tokio::sync::oneshot;
+
+use crate::live::LiveSession;
+
+/// A live session, for people and programs to look at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// Which.
+    pub seat: Seat,
+    /// Whose, and how it behaves.
+    pub terms: Terms,
+    /// Its process; nothing before it is there.
+    pub pid: Option<u32>,
+    /// What it does.
+    pub state: State,
+    /// How long it lives.
+    pub age: Duration,
+    /// How many turns it had, the one under way included.
+    pub turns: u32,
+    /// What it took of the memory when it was last looked at, in bytes.
+    pub memory: u64,
+}
+
+/// What a session does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// A turn is under way, or it is being started.
+    Busy,
+    /// It waits for its conversation to go on.
+    Idle,
+    /// It waits for a conversation.
+    Spare,
+}
+
+/// What the pool keeps of a session besides its description.
+struct Held<L> {
+    /// Here while it waits; with its turn while it works.
+    session: Option<L>,
+    pid: Option<u32>,
+    began: Duration,
+    turns: u32,
+}
+
+pub(super) struct Seats<L> {
+    live: Vec<Live>,
+    held: BTreeMap<Seat, Held<L>>,
+    waiting: Vec<Waiting>,
+    /// Whom to call, in the order of `waiting`.
+    calls: Vec<(Ticket, oneshot::Sender<()>)>,
+    doors: Doors,
+    next: u64,
+}
+
+/// A place in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
+
+impl<L> Default for Seats<L> {
+    fn default() -> Self {
+        Self {
+            live: Vec::new(),
+            held: BTreeMap::new(),
+            waiting: Vec::new(),
+            calls: Vec::new(),
+            doors: Doors::Open,
+            next: 0,
+        }
+    }
+}
+
+impl<L: LiveSession> Seats<L> {
+    pub(super) fn pool(&self, limits: Limits) -> Pool<'_> {
+        Pool { live: &self.live, waiting: &self.waiting, limits, doors: self.doors }
+    }
+
+    pub(super) fn decide(&self, limits: Limits, wanted: &Wanted<'_>) -> Decision {
+        leasing::decide(&self.pool(limits), wanted)
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// A seat for one that is not there yet. It counts at once.
+    pub(super) fn reserve(&mut self, terms: &Terms, expected: u64, now: Duration) -> Seat {
+        let seat = Seat(self.number());
+        self.live.push(Live { seat, terms: terms.clone(), doing: Doing::Busy, memory: expected });
+        self.held.insert(seat, Held { session: None, pid: None, began: now, turns: 0 });
+        seat
+    }
+
+    /// The one that waits there, to work.
+    pub(super) fn take(&mut self, seat: Seat) -> Option<L> {
+        let session = self.held.get_mut(&seat)?.session.take()?;
+        self.describe(seat, Doing::Busy, None);
+        Some(session)
+    }
+
+    pub(super) fn began_turn(&mut self, seat: Seat, pid: u32) {
+        if let Some(held) = self.held.get_mut(&seat) {
+            held.pid = Some(pid);
+            held.turns += 1;
+        }
+    }
+
+    pub(super) fn keep(&mut self, seat: Seat, session: L, known: Known, now: Duration) {
+        self.put_back(seat, session, Doing::Idle { known, since: now });
+    }
+
+    pub(super) fn keep_spare(&mut self, seat: Seat, session: L, now: Duration) {
+        self.put_back(seat, session, Doing::Spare { since: now });
+    }
+
+    fn put_back(&mut self, seat: Seat, session: L, doing: Doing) {
+        self.describe(seat, doing, Some(session.memory()));
+        if let Some(held) = self.held.get_mut(&seat) {
+            held.pid = Some(session.pid());
+            held.session = Some(session);
+        }
+    }
+
+    fn describe(&mut self, seat: Seat, doing: Doing, memory: Option<u64>) {
+        if let Some(live) = self.live.iter_mut().find(|live| live.seat == seat) {
+            live.doing = doing;
+            live.memory = memory.unwrap_or(live.memory);
+        }
+    }
+
+    /// Frees a seat. Whoever waited there is handed out, to be closed.
+    pub(super) fn remove(&mut self, seat: Seat) -> Option<L> {
+        self.live.retain(|live| live.seat != seat);
+        self.held.remove(&seat)?.session
+    }
+
+    pub(super) fn remove_all(&mut self, seats: &[Seat]) -> Vec<L> {
+        seats.iter().filter_map(|seat| self.remove(*seat)).collect()
+    }
+
+    /// A place in the queue: at its end, or where one was that was called and found no room.
+    pub(super) fn queue(&mut self, tenant: &str, place: Place) -> (Ticket, oneshot::Receiver<()>) {
+        let (call, called) = oneshot::channel();
+        let ticket = Ticket(self.number());
+        let at = match place {
+            Place::Last => self.waiting.len(),
+            Place::First => 0,
+        };
+        self.waiting.insert(at, Waiting { tenant: tenant.to_owned() });
+        self.calls.insert(at, (ticket, call));
+        (ticket, called)
+    }
+
+    /// Gives up a place. True if it was called already: then another has to be called instead.
+    pub(super) fn leave(&mut self, ticket: Ticket) -> bool {
+        let Some(at) = self.calls.iter().position(|(waiting, _)| *waiting == ticket) else { return true };
+        self.waiting.remove(at);
+        self.calls.remove(at);
+        false
+    }
+
+    /// Calls who is served next.
+    pub(super) fn call_next(&mut self, limits: Limits) {
+        while let Some(at) = leasing::served_next(&self.pool(limits)) {
+            self.waiting.remove(at);
+            let (_, call) = self.calls.remove(at);
+            // Who is gone has no use for it.
+            if call.send(()).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Nobody comes in any more, and nobody waits.
+    pub(super) fn close(&mut self) {
+        self.doors = Doors::Closing;
+        self.waiting.clear();
+        self.calls.clear();
+    }
+
+    pub(super) fn are_busy(&self) -> bool {
+        self.live.iter().any(|live| live.doing == Doing::Busy)
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        super::is_closing(self.doors)
+    }
+
+    pub(super) fn listed(&self, now: Duration) -> Vec<Listed> {
+        let listed = self.live.iter().filter_map(|live| {
+            let held = self.held.get(&live.seat)?;
+            let state = match live.doing {
+                Doing::Busy => State::Busy,
+                Doing::Idle { .. } => State::Idle,
+                Doing::Spare { .. } => State::Spare,
+            };
+            Some(Listed {
+                seat: live.seat,
+                terms: live.terms.clone(),
+                pid: held.pid,
+                state,
+                age: now.saturating_sub(held.began),
+                turns: held.turns,
+                memory: live.memory,
+            })
+        });
+        listed.collect()
+    }
+}
+
+/// Where in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Last,
+    First,
+}

@@ -1,0 +1,182 @@
+//! One turn, from the question to a session that waits again or is gone. It runs as a task of the pool.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ostler_agent::event::{AgentEvent, TurnOutcome};
+use ostler_agent::policy;
+use ostler_agent::reply::Reply;
+use ostler_agent::stopping::StopReason;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::lease::{Lease, Warmth, lease};
+use super::{Limit, Shared, Turn, TurnError, known};
+use crate::live::{LiveSession, Start};
+
+pub(super) struct Work<S: Start> {
+    pub(super) shared: Arc<Shared<S>>,
+    pub(super) turn: Turn,
+    pub(super) events: mpsc::Sender<Result<AgentEvent, TurnError>>,
+    /// Whoever waited for the answer is gone, or the pool closes.
+    pub(super) stop: CancellationToken,
+}
+
+/// What became of a session that was asked.
+enum Asked {
+    /// The turn is over, and the session kept or closed.
+    Over,
+    /// It had ended while it waited, and never heard the question.
+    Stale,
+    Failed(TurnError),
+}
+
+/// What a turn came to so far.
+#[derive(Default)]
+struct Course {
+    reply: Reply,
+    /// Work beside the turn: a session that has some goes on by itself.
+    tasks: BTreeSet<String>,
+    heard: Heard,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    #[default]
+    Nothing,
+    Something,
+}
+
+impl Course {
+    fn hear(&mut self, event: &AgentEvent) {
+        self.reply.hear(event);
+        self.heard = Heard::Something;
+        match event {
+            AgentEvent::TaskOpened { task } => {
+                self.tasks.insert(task.clone());
+            }
+            AgentEvent::TaskClosed { task } => {
+                self.tasks.remove(task);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<S: Start> Work<S> {
+    pub(super) async fn run(self) {
+        loop {
+            let leased = lease(&self.shared, &self.turn, &self.stop).await;
+            let failed = match leased {
+                Ok(None) => return,
+                Ok(Some(lease)) => match self.ask(lease).await {
+                    Asked::Over => return,
+                    // Another one, or a new one: each that is found so is gone, so this ends.
+                    Asked::Stale => continue,
+                    Asked::Failed(error) => error,
+                },
+                Err(error) => error,
+            };
+            self.tell(Err(failed)).await;
+            return;
+        }
+    }
+
+    async fn ask(&self, mut lease: Lease<S>) -> Asked {
+        let warmth = lease.warmth;
+        let Some(session) = lease.session() else { return Asked::Stale };
+        let pid = session.pid();
+        let asked = session.ask(self.turn.history.last()).await;
+        self.shared.seats().began_turn(lease.seat, pid);
+        let mut course = Course::default();
+        let failed = match asked {
+            Ok(()) => match self.listen(&mut lease, &mut course).await {
+                Ok(end) => return self.ended(lease, &course, end).await,
+                Err(error) => error,
+            },
+            Err(error) => error.into(),
+        };
+        lease.close().await;
+        let is_stale = warmth == Warmth::Warm
+            && course.heard == Heard::Nothing
+            && matches!(failed, TurnError::Session(_))
+            && !self.stop.is_cancelled();
+        if is_stale { Asked::Stale } else { Asked::Failed(failed) }
+    }
+
+    /// Hands on what the agent says until its turn ends.
+    async fn listen(&self, lease: &mut Lease<S>, course: &mut Course) -> Result<TurnOutcome, TurnError> {
+        let patience = self.shared.patience;
+        let last = Instant::now() + patience.turn;
+        let mut settle = None;
+        loop {
+            let Some(session) = lease.session() else { return Ok(TurnOutcome::Interrupted) };
+            let silent = Instant::now() + patience.silence;
+            let until = settle.unwrap_or(last.min(silent));
+            let event = tokio::select! {
+                biased;
+                () = self.stop.cancelled(), if settle.is_none() => {
+                    settle = Some(Instant::now() + patience.settle);
+                    session.interrupt().await?;
+                    continue;
+                }
+                event = session.next() => event?,
+                () = tokio::time::sleep_until(until) => {
+                    let is_silent = silent < last;
+                    return Err(match (is_silent, settle) {
+                        (_, Some(_)) => TurnError::TooLong(Limit::Turn, patience.settle),
+                        (true, None) => TurnError::TooLong(Limit::Silence, patience.silence),
+                        (false, None) => TurnError::TooLong(Limit::Turn, patience.turn),
+                    });
+                }
+            };
+            course.hear(&event);
+            match event {
+                AgentEvent::TurnEnded(end) => return Ok(end),
+                AgentEvent::Blocked(ref blocked) => {
+                    if let Some(StopReason::Blocked { dialog }) = policy::unanswerable(blocked) {
+                        return Err(TurnError::Blocked(dialog));
+                    }
+                }
+                _ => {}
+            }
+            if settle.is_none() {
+                // Whoever does not read for a whole turn is taken for gone.
+                let told = tokio::time::timeout_at(last, self.tell(Ok(event))).await;
+                if told.is_err() {
+                    self.stop.cancel();
+                }
+            }
+        }
+    }
+
+    /// The session is put away before the end is told: who then goes on at once finds it.
+    async fn ended(&self, lease: Lease<S>, course: &Course, end: TurnOutcome) -> Asked {
+        let is_sound = match &end {
+            TurnOutcome::Done { .. } | TurnOutcome::Interrupted => course.tasks.is_empty(),
+            TurnOutcome::Failed(_) => false,
+        };
+        if is_sound {
+            let mut messages = self.turn.history.prior().to_vec();
+            messages.push(self.turn.history.last().clone());
+            messages.extend_from_slice(course.reply.messages());
+            lease.keep(known(&messages));
+        } else {
+            lease.close().await;
+        }
+        self.tell(Ok(AgentEvent::TurnEnded(end))).await;
+        Asked::Over
+    }
+
+    /// Waits for whoever reads, unless nobody does.
+    async fn tell(&self, told: Result<AgentEvent, TurnError>) {
+        tokio::select! {
+            biased;
+            () = self.events.closed() => self.stop.cancel(),
+            sent = self.events.send(told) => drop(sent),
+            // Nobody is waited for any more.
+            () = self.shared.stop.cancelled() => {}
+        }
+    }
+}

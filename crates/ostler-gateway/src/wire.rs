@@ -1,0 +1,236 @@
+//! Three APIs that programs speak: what they ask becomes canonical messages, and what the agent answers becomes what
+//! they expect, whole or as server-sent events. Nothing here knows a connection, a clock or a session.
+//!
+//! What an agent cannot honour (a temperature, a stop word) is left out and named in [`Request::ignored`]. What would
+//! make an answer wrong (more than one of them, a field that the real API refuses) is a [`Problem`].
+
+mod anthropic;
+mod chat;
+mod fields;
+mod problem;
+mod responses;
+
+use ostler_agent::canonical::{self, Message};
+use ostler_agent::event::Usage;
+use ostler_agent::history::History;
+use serde_json::Value;
+
+pub use problem::{Kind, Problem};
+
+/// An API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Anthropic Messages.
+    Messages,
+    /// OpenAI Chat Completions.
+    Chat,
+    /// OpenAI Responses.
+    Responses,
+}
+
+/// What a program asks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The model, as it was named.
+    pub model: String,
+    /// The conversation. Its last word is the user's.
+    pub history: History,
+    /// What is added to the agent's own system prompt.
+    pub system: Option<String>,
+    /// How the answer is to come.
+    pub delivery: Delivery,
+    /// Tools that the program offers and runs itself, as it described them.
+    pub tools: Vec<Value>,
+    /// The answer that this one follows, for programs that send only what is new.
+    pub follows: Option<String>,
+    /// Fields that have no effect, in order.
+    pub ignored: Vec<String>,
+}
+
+/// How an answer comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// At once.
+    Whole,
+    /// As server-sent events.
+    Streamed {
+        /// Whether what it took is told too, where the API leaves that to the program.
+        usage: Told,
+    },
+}
+
+/// Whether something is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+}
+
+/// What every answer says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// What the ids of this answer are made of: letters and digits.
+    pub id: String,
+    /// The model, as it was asked for.
+    pub model: String,
+    /// When, in seconds since 1970.
+    pub created: i64,
+}
+
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// Words.
+    Text(String),
+    /// The text is whole; what follows is another one.
+    TextEnded,
+    /// A call of a tool of the program.
+    Call {
+        /// Its id.
+        id: String,
+        /// The tool.
+        tool: String,
+        /// What it is called with.
+        input: Value,
+    },
+    /// The answer is whole.
+    Ended {
+        /// Why it ended.
+        stop: Stop,
+        /// What it took, as the agent tells it.
+        usage: Usage,
+    },
+    /// There will be no answer, or no more of it.
+    Failed(Problem),
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// All was said.
+    EndTurn,
+    /// A stop word came.
+    StopSequence,
+    /// It became too long.
+    MaxTokens,
+    /// A tool of the program is called.
+    ToolUse,
+    /// The model would not.
+    Refusal,
+    /// It was broken off.
+    Interrupted,
+}
+
+/// Writes an answer as server-sent events: `open` once, then its pieces. What it returns is sent as it is.
+pub trait Encoder: Send {
+    /// The answer begins.
+    fn open(&mut self) -> String;
+    /// A piece of it. Nothing is written after [`Piece::Ended`] and [`Piece::Failed`].
+    fn piece(&mut self, piece: &Piece) -> String;
+    /// Something that means nothing, so that nobody takes the connection for dead.
+    fn alive(&self) -> String {
+        ": alive\n\n".to_owned()
+    }
+}
+
+impl Format {
+    /// Reads the body of a request.
+    pub fn read(self, body: &Value) -> Result<Request, Problem> {
+        if !body.is_object() {
+            return Err(Problem::invalid("the body is not a JSON object"));
+        }
+        match self {
+            Self::Messages => anthropic::read(body),
+            Self::Chat => chat::read(body),
+            Self::Responses => responses::read(body),
+        }
+    }
+
+    /// A writer of server-sent events.
+    pub fn encoder(self, head: Head, delivery: Delivery) -> Box<dyn Encoder> {
+        match self {
+            Self::Messages => Box::new(anthropic::Stream::new(head)),
+            Self::Chat => Box::new(chat::Stream::new(head, delivery)),
+            Self::Responses => Box::new(responses::Stream::new(head)),
+        }
+    }
+
+    /// The whole answer. Of one that failed, the problem.
+    pub fn whole(self, head: &Head, pieces: &[Piece]) -> Result<Value, Problem> {
+        let answer = Answer::of(pieces)?;
+        Ok(match self {
+            Self::Messages => anthropic::whole(head, &answer),
+            Self::Chat => chat::whole(head, &answer),
+            Self::Responses => responses::whole(head, &answer),
+        })
+    }
+
+    /// A problem in this API's own shape.
+    pub fn problem(self, problem: &Problem) -> Value {
+        match self {
+            Self::Messages => problem.of_anthropic(),
+            Self::Chat | Self::Responses => problem.of_openai(),
+        }
+    }
+}
+
+/// An answer that is whole.
+#[derive(Debug, Clone, PartialEq)]
+struct Answer {
+    parts: Vec<Part>,
+    stop: Stop,
+    usage: Usage,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    Text(String),
+    Call { id: String, tool: String, input: Value },
+}
+
+impl Answer {
+    fn of(pieces: &[Piece]) -> Result<Self, Problem> {
+        let mut parts = Vec::new();
+        let mut text = String::new();
+        for piece in pieces {
+            match piece {
+                Piece::Text(words) => text.push_str(words),
+                Piece::TextEnded => flush(&mut parts, &mut text),
+                Piece::Call { id, tool, input } => {
+                    flush(&mut parts, &mut text);
+                    parts.push(Part::Call { id: id.clone(), tool: tool.clone(), input: input.clone() });
+                }
+                Piece::Ended { stop, usage } => {
+                    flush(&mut parts, &mut text);
+                    return Ok(Self { parts, stop: *stop, usage: *usage });
+                }
+                Piece::Failed(problem) => return Err(problem.clone()),
+            }
+        }
+        Err(Problem::broke_off())
+    }
+}
+
+fn flush(parts: &mut Vec<Part>, text: &mut String) {
+    if !text.is_empty() {
+        parts.push(Part::Text(std::mem::take(text)));
+    }
+}
+
+/// The conversation, from messages in Anthropic's form.
+fn history(messages: &[Value]) -> Result<History, Problem> {
+    let messages: Vec<Message> =
+        canonical::read(messages).map_err(|error| Problem::invalid(&error.to_string()).about("messages"))?;
+    History::of(messages).map_err(|error| Problem::invalid(&error.to_string()).about("messages"))
+}
+
+/// Server-sent events with a name.
+fn event(name: &str, data: &Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;
