@@ -14,6 +14,7 @@ use ostler_agent::history::History;
 use ostler_process::contain::{self, Contained, Spawn, Survivors};
 use ostler_process::seeding::{Seeded, seed};
 use ostler_process::terminal::pty::Size;
+use ostler_process::terminal::session::{Opening, Session as Live};
 use ostler_rehearsal::{Rehearsal, Server, script};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -141,6 +142,28 @@ impl Ground {
         let written = std::fs::read_to_string(&record).unwrap();
         // What was killed may have left the beginning of a line.
         written.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// A live session that goes on with what was written.
+    pub(crate) async fn resumed(&self, program: &Path, id: &str) -> Live {
+        let (workspace, private) = (self.workspace(), self.folder.path().join("private"));
+        let task = Task { session: Session::Resumed(id), ..Task::new("", &workspace, &private) };
+        let launch = ClaudeTerminal.launch(&task).unwrap();
+        write(launch.files.iter().map(|file| (&*file.path, &*file.content)));
+        let env = self.env.iter().chain(&launch.env);
+        let opened = Live::open(Opening {
+            agent: &ClaudeTerminal,
+            program: program.to_owned(),
+            args: launch.args.iter().map(OsString::from).collect(),
+            env: env.map(|(name, value)| (name.into(), value.into())).collect(),
+            workspace: workspace.clone(),
+            permissions: task.permissions,
+            session: Some(id.to_owned()),
+            size: Size::USUAL,
+            name: "injection",
+            guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")),
+        });
+        tokio::time::timeout(DEADLINE, opened).await.unwrap().unwrap()
     }
 
     /// Where the record of a session is.

@@ -3,11 +3,14 @@
 
 use std::process::Stdio;
 
-use ostler_agent::agent::{Agent as _, Permissions, Session, Stdin, Task};
+use ostler_agent::agent::{Agent as _, Session, Stdin, Task};
 use ostler_agent::agents::{Claude, ClaudeTerminal};
 use ostler_agent::canonical::read;
+use ostler_agent::event::{AgentEvent, TurnOutcome};
 use ostler_agent::history::History;
+use ostler_process::contain::Survivors;
 use ostler_process::seeding::Seeded;
+use ostler_process::terminal::session::Happening;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
@@ -114,18 +117,44 @@ async fn headless_it_knows_what_was_said_before() {
     }
 }
 
+/// Two turns of a live session: each tells what is new, and the model is told all.
 #[tokio::test]
 async fn in_the_terminal_it_knows_what_was_said_before() {
     for program in programs() {
         let ground = Ground::of(&ClaudeTerminal, SCRIPT).await;
-        let (history, session) = (history(), uuid::Uuid::new_v4().to_string());
-        let seeded = ground.seed(&ClaudeTerminal, &session, &history);
+        let (history, id) = (history(), uuid::Uuid::new_v4().to_string());
+        let seeded = ground.seed(&ClaudeTerminal, &id, &history);
         let before = std::fs::read(&seeded.path).unwrap();
-        let asked = history.prompt().unwrap();
-        ground.turn_on_a_terminal(&program, Session::Resumed(&session), Permissions::Edits, &asked).await;
-        let requests = ground.tap.conversation();
-        assert_eq!(requests.first().map(told), Some(want()), "{}", program.display());
+        let mut session = ground.resumed(&program, &id).await;
+        for (turn, prompt) in [history.prompt().unwrap(), "Thank you.".to_owned()].iter().enumerate() {
+            let mut stream = tokio::time::timeout(DEADLINE, session.ask(prompt)).await.unwrap().unwrap();
+            let mut told_of = Vec::new();
+            while let Some(happening) = tokio::time::timeout(DEADLINE, stream.next()).await.unwrap() {
+                told_of.push(happening);
+            }
+            let asked: Vec<_> = told_of.iter().filter_map(asked).collect();
+            assert_eq!(asked, [prompt.as_str()], "{}: {told_of:#?}", program.display());
+            let done = TurnOutcome::Done { text: "Noted.".to_owned() };
+            assert_eq!(told_of.last(), Some(&Happening::Event(AgentEvent::TurnEnded(done))));
+            let text = |text: &str| json!([{"type": "text", "text": text}]);
+            let mut want = want();
+            if turn == 1 {
+                want.push(json!({"role": "assistant", "content": text("Noted.")}));
+                want.push(json!({"role": "user", "content": text(prompt)}));
+            }
+            let requests = ground.tap.conversation();
+            assert_eq!(requests.last().map(told), Some(want), "{}", program.display());
+        }
+        let closed = tokio::time::timeout(DEADLINE, session.close()).await.unwrap().unwrap();
+        assert_eq!(closed.survivors, Survivors(0));
         is_gone_on_with(&seeded, &before);
         ground.strike().await;
+    }
+}
+
+fn asked(happening: &Happening) -> Option<&str> {
+    match happening {
+        Happening::Event(AgentEvent::Asked { text }) => Some(text),
+        Happening::Event(_) | Happening::Blocked { .. } => None,
     }
 }
