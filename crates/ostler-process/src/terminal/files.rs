@@ -161,7 +161,34 @@ fn began(pid: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use ostler_agent::agents::ClaudeTerminal;
+
     use super::*;
+
+    #[tokio::test]
+    async fn the_state_of_another_process_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let env = vec![("CLAUDE_CONFIG_DIR".into(), folder.path().into())];
+        let whence = Whence { env, workspace: folder.path().to_owned() };
+        let own = std::process::id();
+        let files = Files::new(ClaudeTerminal.interactive().unwrap(), whence, own, own);
+        assert_eq!(files.state(), None, "there is none yet");
+        fs::create_dir(folder.path().join("sessions")).unwrap();
+        let path = folder.path().join(format!("sessions/{own}.json"));
+        let state =
+            |pid: u32, began: u64| format!(r#"{{"pid":{pid},"procStart":"{began}","status":"idle"}}"#);
+        let began = began(own).unwrap();
+        let table = [
+            (state(own, began), true),
+            (state(own + 1, began), false),
+            (state(own, began + 1), false),
+            ("{".to_owned(), false),
+        ];
+        for (content, is_believed) in table {
+            fs::write(&path, &content).unwrap();
+            assert_eq!(files.state().is_some(), is_believed, "{content}");
+        }
+    }
 
     #[test]
     fn the_beginning_of_a_process_is_read_behind_its_name() {

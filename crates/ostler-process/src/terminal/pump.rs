@@ -101,3 +101,46 @@ impl Pump {
         self.pty.resize(size)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_megabyte_is_typed_while_as_much_is_drawn() {
+        let (pty, program_end) = Pty::open(Size::USUAL).unwrap();
+        let mut raw = tcgetattr(&program_end).unwrap();
+        raw.make_raw();
+        tcsetattr(&program_end, OptionalActions::Now, &raw).unwrap();
+        let text: Vec<u8> = (b'a'..=b'z').cycle().take(1_000_000).collect();
+        let wanted = text.len();
+        // Draws all that it reads, and reads on only when that is drawn.
+        let program = std::thread::spawn(move || {
+            let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
+            while read.len() < wanted {
+                let count = rustix::io::read(&program_end, &mut buffer).unwrap();
+                read.extend_from_slice(&buffer[..count]);
+                let mut rest = &buffer[..count];
+                while !rest.is_empty() {
+                    rest = &rest[rustix::io::write(&program_end, rest).unwrap()..];
+                }
+            }
+            read
+        });
+        let mut pump = Pump::new(pty);
+        assert!(pump.type_in(&text) && !pump.type_in(&vec![0; MOST_UNREAD]));
+        let mut drawn = Vec::new();
+        while drawn.len() < wanted {
+            if let Arrived::Drawn(count) = pump.next().await {
+                assert!(count > 0, "it ended after {} bytes", drawn.len());
+                drawn.extend_from_slice(pump.drawn(count));
+            }
+        }
+        assert!(program.join().unwrap() == text && drawn == text && pump.is_taken());
+        while !pump.is_over() {
+            let _ = pump.next().await;
+        }
+    }
+}

@@ -6,7 +6,7 @@ use super::ground::Ground;
 use crate::player::Player;
 use crate::yard::ended;
 
-const ALL: [Player; 3] = [Player::ClaudeStream, Player::Codex, Player::OpenCode];
+const ALL: [Player; 4] = [Player::ClaudeTerminal, Player::ClaudeStream, Player::Codex, Player::OpenCode];
 
 #[test]
 fn every_agent_passes_and_what_must_be_seen_on_the_wire_was() {
