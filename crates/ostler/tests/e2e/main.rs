@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may say that it cannot go on")]
 
 #[cfg(target_os = "linux")]
+mod attach;
+#[cfg(target_os = "linux")]
 mod bare;
 mod behaviours;
 #[cfg(target_os = "linux")]
@@ -33,6 +35,9 @@ mod resume;
 mod run;
 #[cfg(target_os = "linux")]
 mod saying;
+#[cfg(target_os = "linux")]
+#[path = "../suite/screen.rs"]
+mod screen;
 mod scripts;
 #[cfg(target_os = "linux")]
 mod smoke;

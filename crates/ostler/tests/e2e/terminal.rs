@@ -63,7 +63,7 @@ fn stalls(player: Player) {
 }
 
 /// Starts a run whose model never ends its answer, and waits until the agent has its prompt.
-fn stalled(yard: &Yard) -> (Child, Vec<Value>, impl Iterator<Item = Value>) {
+pub(crate) fn stalled(yard: &Yard) -> (Child, Vec<Value>, impl Iterator<Item = Value>) {
     let mut child = yard.start(&["--rehearse=stall", "Say something."]);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());

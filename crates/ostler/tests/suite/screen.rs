@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
 /// Only a failure waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,6 +46,8 @@ pub(crate) struct Screen {
     size: Size,
     drawn: Drawn,
     reading: Option<JoinHandle<()>>,
+    /// Its modes when it began.
+    found: Termios,
 }
 
 impl Screen {
@@ -55,6 +57,7 @@ impl Screen {
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         tcsetwinsize(&master, size.winsize()).unwrap();
+        let found = tcgetattr(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
         let tty = File::options().read(true).write(true).open(name).unwrap();
         let side = || Stdio::from(OwnedFd::from(tty.try_clone().unwrap()));
@@ -79,7 +82,7 @@ impl Screen {
                 inner.1.process(&piece[..read]);
             }
         });
-        Self { child, master, size, drawn, reading: Some(reading) }
+        Self { child, master, size, drawn, reading: Some(reading), found }
     }
 
     pub(crate) fn press(&mut self, keys: &str) {
@@ -132,6 +135,8 @@ impl Screen {
             std::thread::sleep(LOOK);
         };
         assert_eq!(status.signal(), None);
+        let (modes, found) = (tcgetattr(&self.master).unwrap(), &self.found);
+        assert_eq!(format!("{modes:?}"), format!("{found:?}"), "the terminal's modes are as they were");
         // With the last holder of the terminal gone, its reader ends.
         self.reading.take().unwrap().join().unwrap();
         let mut tall = Size(TALL, self.size.1).parser();
