@@ -66,7 +66,7 @@ fn what_is_remembered_is_found_corrected_pinned_and_forgotten() {
     assert_eq!(call(&server, "memory_get", json!({"id": new})).unwrap()["message"]["text"], "It is seven");
     assert_eq!(
         call(&server, "memory_timeline", json!({"id": new})).unwrap()["messages"].as_array().unwrap().len(),
-        2
+        1
     );
     assert_eq!(call(&server, "memory_status", json!({})).unwrap()["messages"], 2);
     assert_eq!(call(&server, "memory_forget", json!({"id": new})).unwrap()["forgotten"], 1);

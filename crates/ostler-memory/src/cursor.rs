@@ -45,8 +45,8 @@ pub fn load(folder: &PrivateFolder, name: &str) -> Option<Cursor> {
     serde_json::from_slice(&bytes).ok().filter(|cursor: &Cursor| cursor.v == 1)
 }
 
-/// Keeps a cursor.
+/// Keeps a cursor. One that is lost makes us read again what is known.
 pub fn save(folder: &PrivateFolder, cursor: &Cursor) -> io::Result<()> {
     let bytes = serde_json::to_vec(cursor)?;
-    folder.write(&name(&cursor.source, &cursor.session), &bytes, "cursor")
+    folder.write_lightly(&name(&cursor.source, &cursor.session), &bytes, "cursor")
 }

@@ -63,7 +63,9 @@ pub fn drain(place: &Place, store: &mut Store, until: Option<Instant>) -> Result
     };
     if let Some(folder) = &folder {
         let mut names = folder.names().map_err(failed)?;
-        names.sort_by_key(|name| (written_at(name), name.clone()));
+        // Of files of the same second, the one that was there first.
+        let changed = |name: &String| folder.file(name).and_then(|file| file.metadata()?.modified()).ok();
+        names.sort_by_cached_key(|name| (written_at(name), changed(name), name.clone()));
         for name in names.iter().filter(|name| name.ends_with(".jsonl")) {
             if is_late() {
                 return Ok(sum);

@@ -14,6 +14,13 @@ use rustix::process::geteuid;
 
 use crate::kill_point;
 
+/// Whether what was written outlasts a power failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lasting {
+    Safe,
+    Light,
+}
+
 /// A folder that only its owner can look into.
 #[derive(Debug)]
 pub struct PrivateFolder {
@@ -50,13 +57,25 @@ impl PrivateFolder {
     /// Writes a file whole or not at all: temporary name, data on disk, rename, name on disk. 0600. `step` names the
     /// kill points.
     pub fn write(&self, name: &str, content: &[u8], step: &str) -> io::Result<()> {
+        self.put(name, content, step, Lasting::Safe)
+    }
+
+    /// The same for what may be lost when the power fails: a reader finds it whole, or broken, or not at all.
+    pub fn write_lightly(&self, name: &str, content: &[u8], step: &str) -> io::Result<()> {
+        self.put(name, content, step, Lasting::Light)
+    }
+
+    fn put(&self, name: &str, content: &[u8], step: &str, lasting: Lasting) -> io::Result<()> {
         let temporary = format!(".{name}.{}", random_word());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(openat(&self.handle, &temporary, flags, Mode::from_raw_mode(0o600))?);
         kill_point::reached(&format!("{step}.created"));
         let written = file.write_all(content).and_then(|()| {
             kill_point::reached(&format!("{step}.written"));
-            Ok(fdatasync(&file)?)
+            if lasting == Lasting::Safe {
+                fdatasync(&file)?;
+            }
+            Ok(())
         });
         let renamed = written.and_then(|()| {
             kill_point::reached(&format!("{step}.synced"));
@@ -67,7 +86,9 @@ impl PrivateFolder {
             return Err(error);
         }
         kill_point::reached(&format!("{step}.renamed"));
-        fsync(&self.handle)?;
+        if lasting == Lasting::Safe {
+            fsync(&self.handle)?;
+        }
         kill_point::reached(&format!("{step}.named"));
         Ok(())
     }

@@ -97,9 +97,10 @@ impl Store {
         let session =
             Session { source: "ostler".to_owned(), id: format!("facts:{cwd}"), cwd, ..Session::default() };
         let row = session_row(&change, &session)?;
+        // Apart from each other: a fact is not what was said after another one.
         change.execute(
             "INSERT INTO message (session, key, ordinal, at, role, kind, mark, text, sha256, shield)
-             VALUES (?1, ?2, 1 + (SELECT coalesce(max(ordinal), 0) + 1 FROM message WHERE session = ?1), ?3,
+             VALUES (?1, ?2, (SELECT coalesce(max(ordinal), 0) + 10 FROM message WHERE session = ?1), ?3,
                      'user', 'fact', '', ?4, ?5, ?6)",
             params![
                 row,

@@ -23,6 +23,8 @@ mod hook;
 #[cfg(target_os = "linux")]
 mod injection;
 #[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
 mod offline;
 #[cfg(target_os = "linux")]
 mod permissions;
