@@ -110,7 +110,7 @@ pub fn score(text: &str) -> u8 {
         let meets = objects.iter().any(|object| {
             lower.match_indices(object).any(|(at, _)| {
                 let from = floor(&lower, at.saturating_sub(REACH));
-                orders.iter().any(|order| lower[from..at].contains(order))
+                orders.iter().any(|order| lower[from..at].contains(&format!("{order} ")))
             })
         });
         if meets {
@@ -162,6 +162,7 @@ mod tests {
             "Bypass the cache with --no-cache and send the report to the team.",
             "Add the rule to .gitignore and ignore target/",
             "Don't tell cargo to use the network.",
+            "The rule ignores everything above the threshold.",
             "Update the override in Cargo.toml so that clippy ignores it.",
         ] {
             assert_eq!(score(text), 0, "{text}");

@@ -80,9 +80,70 @@ impl<'a> Question<'a> {
     }
 }
 
+/// A day in milliseconds.
+const DAY: i64 = 86_400_000;
+
+impl Question<'_> {
+    /// The time that its words name, in milliseconds since 1970: from, and until. Days are those of UTC.
+    pub(super) fn window(&self) -> Option<(i64, i64)> {
+        let text = format!(
+            " {} ",
+            self.text.to_lowercase().replace(|letter: char| !letter.is_alphanumeric() && letter != '-', " ")
+        );
+        let today = self.now - self.now.rem_euclid(DAY);
+        let days = |from: i64, until: i64| Some((today - from * DAY, today - until * DAY));
+        let has = |words: &str| text.contains(&format!(" {words} "));
+        if has("today") || has("this morning") {
+            return days(0, -1);
+        }
+        if has("yesterday") || has("last night") {
+            return days(1, 0);
+        }
+        if has("last week") {
+            return days(14, 0);
+        }
+        if has("this week") {
+            return days(7, -1);
+        }
+        if has("last month") {
+            return days(61, 0);
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let ago = words.windows(3).find(|words| words[2] == "ago").and_then(|words| {
+            let count = words[0].parse::<i64>().ok().filter(|count| (0..10_000).contains(count))?;
+            match words[1] {
+                "day" | "days" => Some((count, 1)),
+                "week" | "weeks" => Some((7 * count, 4)),
+                _ => None,
+            }
+        });
+        if let Some((count, slack)) = ago {
+            return days(count + slack - 1, count - slack);
+        }
+        let day = words.iter().find_map(|word| format!("{word}T00:00:00Z").parse::<jiff::Timestamp>().ok());
+        day.map(|day| (day.as_millisecond(), day.as_millisecond() + DAY))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_time_name_a_window() {
+        let now = 10 * DAY + 5;
+        let table = [
+            ("what did we do yesterday?", Some((9 * DAY, 10 * DAY))),
+            ("Today: the port", Some((10 * DAY, 11 * DAY))),
+            ("the bug of 3 days ago", Some((7 * DAY, 8 * DAY))),
+            ("decided on 1970-01-03", Some((2 * DAY, 3 * DAY))),
+            ("the day after", None),
+            ("99999999999999999999 days ago", None),
+        ];
+        for (text, want) in table {
+            assert_eq!(Question::new(text, now, 1).window(), want, "{text}");
+        }
+    }
 
     #[test]
     fn a_question_is_taken_apart() {

@@ -10,11 +10,13 @@ use crate::store::{Message, Store, StoreError};
 /// half of LoCoMo, where it finds three quarters of what words alone find five eighths of: see bench/memory.
 const NEIGHBOURS: [(i64, f64); 4] = [(1, 0.5), (-1, 0.3), (2, 0.2), (-2, 0.2)];
 
-/// What is added for a match to the letter, for the project at hand, for being fresh, for being pinned or a fact.
+/// What is added for a match to the letter, for the project at hand, for being fresh, for being pinned or a
+/// fact, for being of the time that the question names.
 const EXACT: f64 = 0.25;
 const HERE: f64 = 0.05;
 const FRESH: f64 = 0.03;
 const KEPT: f64 = 0.05;
+const THEN: f64 = 0.15;
 
 /// What does not hold any more counts this much of itself: it stands below its correction, and is still found.
 const CORRECTED: f64 = 0.95;
@@ -48,6 +50,8 @@ pub struct Parts {
     pub context: f64,
     /// Fresh.
     pub fresh: f64,
+    /// Of the time that the question names.
+    pub then: f64,
     /// Of the project at hand.
     pub here: f64,
     /// Pinned, or a fact.
@@ -59,14 +63,8 @@ pub struct Parts {
 impl Parts {
     /// All together.
     pub fn sum(self) -> f64 {
-        self.words
-            + self.exact
-            + self.vector
-            + self.context
-            + self.fresh
-            + self.here
-            + self.kept
-            + self.corrected
+        let found = self.words + self.exact + self.vector + self.context;
+        found + self.fresh + self.then + self.here + self.kept + self.corrected
     }
 }
 
@@ -159,11 +157,13 @@ fn scaled(scores: &Scores) -> Scores {
 fn parts(question: &Question<'_>, message: &Message, words: &Scores, found: &ByWords) -> Parts {
     let age_days = ((question.now - message.at).max(0)) as f64 / DAY;
     let is_here = question.here.is_some_and(|here| here == message.project);
+    let is_then = question.window().is_some_and(|(from, until)| (from..until).contains(&message.at));
     let is_kept = message.pinned || (message.kind == "fact" && message.replaced_by.is_none());
     let mut parts = Parts {
         words: words.get(&message.id).copied().unwrap_or(0.0),
         exact: if found.exact.contains_key(&message.id) { EXACT } else { 0.0 },
         fresh: FRESH * 0.5_f64.powf(age_days / HALF_LIFE_DAYS),
+        then: if is_then { THEN } else { 0.0 },
         here: if is_here { HERE } else { 0.0 },
         kept: if is_kept { KEPT } else { 0.0 },
         ..Parts::default()

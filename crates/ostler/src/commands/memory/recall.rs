@@ -108,14 +108,15 @@ pub(super) fn recall(args: RecallArgs, here: &Surroundings, place: &Place) -> Re
             let parts = hit.parts;
             let _ = writeln!(
                 text,
-                "      {:.3} = words {:.3} + exact {:.3} + vector {:.3} + context {:.3} + fresh {:.3} + here {:.3} \
-                 + kept {:.3} + corrected {:.3}",
+                "      {:.3} = words {:.3} + exact {:.3} + vector {:.3} + context {:.3} + fresh {:.3} + then {:.3} \
+                 + here {:.3} + kept {:.3} + corrected {:.3}",
                 hit.score,
                 parts.words,
                 parts.exact,
                 parts.vector,
                 parts.context,
                 parts.fresh,
+                parts.then,
                 parts.here,
                 parts.kept,
                 parts.corrected
@@ -207,7 +208,7 @@ fn hit_json(hit: &Hit) -> Value {
             "parts".to_owned(),
             json!({
                 "words": parts.words, "exact": parts.exact, "vector": parts.vector, "context": parts.context,
-                "fresh": parts.fresh, "here": parts.here, "kept": parts.kept, "corrected": parts.corrected,
+                "fresh": parts.fresh, "then": parts.then, "here": parts.here, "kept": parts.kept, "corrected": parts.corrected,
             }),
         );
     }
