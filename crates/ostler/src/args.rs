@@ -2,6 +2,8 @@
 
 use clap::{Parser, Subcommand};
 
+#[cfg(target_os = "linux")]
+use crate::commands::serve;
 use crate::commands::{
     agents, answer, attach, completions, config, doctor, memory, rehearse, run, runs, say, sessions, smoke,
     stop,
@@ -23,6 +25,7 @@ use crate::config::ColorWhen;
   ostler smoke                   does Ostler still drive them? with a scripted model
   ostler rehearse --script tools play a scripted model, and say how to point each agent at it
   ostler memory recall \"retries\" what was said about it, in any session
+  ostler serve                   an API in front of your agent
   ostler doctor                  what is fine here, what is missing, what to do
 
 State is kept in OSTLER_HOME (default: ~/.local/share/ostler).
@@ -62,6 +65,9 @@ pub(crate) enum Command {
     Rehearse(rehearse::Args),
     /// What was said in any session on this machine: taken down by hooks, and found again.
     Memory(memory::Args),
+    /// Let programs talk to your agent through the APIs they already speak.
+    #[cfg(target_os = "linux")]
+    Serve(serve::Args),
     /// Tell what is fine here, what is missing, and what to do about it.
     Doctor(doctor::Args),
     /// Show and check the configuration.
@@ -86,6 +92,8 @@ impl Command {
             | Self::Smoke(_)
             | Self::Memory(_)
             | Self::Rehearse(_) => false,
+            #[cfg(target_os = "linux")]
+            Self::Serve(_) => false,
         }
     }
 }

@@ -13,6 +13,8 @@ pub(crate) mod rehearse;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod say;
+#[cfg(target_os = "linux")]
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod smoke;
 pub(crate) mod stop;
@@ -57,6 +59,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             Command::Smoke(args) => smoke::run(args, &here).await,
             Command::Rehearse(args) => rehearse::run(args, &here).await,
             Command::Memory(args) => memory::run(args, &here).await,
+            #[cfg(target_os = "linux")]
+            Command::Serve(args) => serve::run(args, &here).await,
             Command::Doctor(args) => doctor::run(args, &here).await,
             Command::Config(args) => config::run(args, &here),
             Command::Completions(args) => completions::run(args),

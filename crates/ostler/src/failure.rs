@@ -13,6 +13,8 @@ use crate::commands::attach::AttachError;
 use crate::commands::memory::MemoryError;
 use crate::commands::rehearse::RehearseError;
 use crate::commands::run::{BridgeUsage, RunUsage};
+#[cfg(target_os = "linux")]
+use crate::commands::serve::ServeError;
 use crate::commands::smoke::{NOT_GREEN, SmokeError};
 use crate::config::{ConfigError, TrustError};
 use crate::home::HomeError;
@@ -60,6 +62,9 @@ pub(crate) enum Failure {
     Run(#[from] RunError),
     #[error(transparent)]
     RunUsage(#[from] RunUsage),
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     #[error(transparent)]
     Smoke(#[from] SmokeError),
     #[error(transparent)]
@@ -92,6 +97,8 @@ impl Failure {
             Self::Rehearse(error) => error.hint(),
             Self::Run(error) => error.hint(),
             Self::RunUsage(error) => error.hint(),
+            #[cfg(target_os = "linux")]
+            Self::Serve(error) => error.hint(),
             Self::Smoke(error) => error.hint(),
             Self::Trust(error) => error.hint(),
             Self::UnknownAgent(error) => error.hint(),
@@ -116,6 +123,8 @@ impl Failure {
             Self::Locate(_) | Self::Probe(_) => NOT_INSTALLED,
             Self::Smoke(error) if error.is_answer() => NOT_GREEN,
             Self::Interrupted(by) => by.exit_code(),
+            #[cfg(target_os = "linux")]
+            Self::Serve(_) => INTERNAL,
             Self::Attach(_)
             | Self::Call(_)
             | Self::CurrentDir(_)

@@ -91,6 +91,11 @@ impl Home {
         self.root.join("versions.json")
     }
 
+    /// Who may talk to what is served. It may not exist.
+    pub(crate) fn keys(&self) -> PathBuf {
+        self.root.join("keys.json")
+    }
+
     /// Where programs are tried. Not there unless one is being tried.
     pub(crate) fn probes(&self) -> PathBuf {
         self.root.join("probes")

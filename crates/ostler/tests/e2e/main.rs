@@ -42,6 +42,8 @@ mod saying;
 mod screen;
 mod scripts;
 #[cfg(target_os = "linux")]
+mod serve;
+#[cfg(target_os = "linux")]
 mod smoke;
 mod stage;
 mod sweep;

@@ -50,6 +50,7 @@ fn every_command_has_help_with_an_example() {
         ("help_memory_doctor", &["memory", "doctor", "--help"]),
         ("help_memory_mcp", &["memory", "mcp", "--help"]),
         ("help_memory_daemon", &["memory", "daemon", "--help"]),
+        ("help_serve", &["serve", "--help"]),
         ("help_doctor", &["doctor", "--help"]),
         ("help_config", &["config", "--help"]),
         ("help_config_show", &["config", "show", "--help"]),

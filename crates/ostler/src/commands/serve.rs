@@ -1,0 +1,217 @@
+//! `ostler serve`: live sessions of the agent, behind the APIs that programs already speak.
+
+mod kept_keys;
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ostler_agent::agent::{Agent as _, Engine, Permissions, Stage};
+use ostler_agent::agents::Claude;
+use ostler_agent::leasing::{Limits, Place, Terms};
+use ostler_gateway::http::{self, Offer, OpenError};
+use ostler_gateway::pool::{Patience, Pool};
+use ostler_gateway::stream::Streams;
+use ostler_process::run::{RunError, inherited, rehearsed, write_private};
+use ostler_rehearsal::{Rehearsal, Server, script};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::commands::rehearse::RehearseError;
+use crate::failure::Failure;
+use crate::interrupt::Signals;
+use crate::surroundings::Surroundings;
+use crate::{display, programs};
+use kept_keys::KeptKeys;
+pub(crate) use kept_keys::KeysError;
+
+/// Where it listens when nobody says.
+const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
+
+/// How long turns may go on once it is asked to end.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// An answer that broke off is told as such, not begun anew behind what was told already.
+const NO_SECOND_BEGINNING: &str = "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK";
+
+/// Arguments of `ostler serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ostler serve
+  ostler serve --rehearse
+  ostler serve --listen 127.0.0.1:8080 --max-sessions 4 --spares 1
+
+Programs that speak the Anthropic Messages, OpenAI Chat Completions or OpenAI
+Responses API talk to your own agent. A conversation that goes on finds its
+session warm; one that is new gets its history. The key is made at the first
+start and printed once. Ctrl-C ends it.")]
+pub(crate) struct Args {
+    /// The address to listen on; port 0 means any free one.
+    #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
+    listen: SocketAddr,
+
+    /// Play a scripted model instead of the provider: a built-in name or a file.
+    #[arg(long, value_name = "SCRIPT", num_args = 0..=1, require_equals = true, default_missing_value = "echo")]
+    rehearse: Option<String>,
+
+    /// How many sessions may live at once.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().live)]
+    max_sessions: usize,
+
+    /// How many sessions are started ahead.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    spares: usize,
+
+    /// A folder below which a request may name one to work in.
+    #[arg(long, value_name = "DIR")]
+    allow_cwd: Vec<PathBuf>,
+
+    /// Print where it listens as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Keys(#[from] KeysError),
+    #[error("there is no folder {}", .path.display())]
+    Folder {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl ServeError {
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Open(error) => error.hint(),
+            Self::Keys(error) => error.hint(),
+            Self::Folder { .. } => Some("name a folder that exists".to_owned()),
+        }
+    }
+}
+
+/// A scripted model, and a home that is nobody's.
+struct Scene {
+    home: TempDir,
+    stop: CancellationToken,
+    serving: JoinSet<()>,
+}
+
+/// Serves until Ctrl-C or SIGTERM, which is how it ends well.
+pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
+    let settings = here.settings()?;
+    let program = programs::find(&Claude, &settings, here)?;
+    let folders = args.allow_cwd.iter().map(|folder| {
+        let path = here.cwd.join(folder);
+        path.canonicalize().map_err(|source| ServeError::Folder { path, source })
+    });
+    let folders = folders.collect::<Result<Vec<_>, _>>()?;
+    here.home.create()?;
+    let keys = KeptKeys::load(&here.home.keys()).map_err(ServeError::from)?;
+    let mut signals = Signals::listen().map_err(Failure::Runtime)?;
+    let guard = std::env::current_exe().map_err(Failure::Runtime)?;
+    let ours = here.variables.clone();
+    let (mut env, home, scene) = match &args.rehearse {
+        None => (inherited(ours), here.variable("HOME").map(PathBuf::from).unwrap_or_default(), None),
+        Some(name) => {
+            let (env, scene) = Scene::set(name, ours).await?;
+            (env, scene.home.path().to_owned(), Some(scene))
+        }
+    };
+    env.push((NO_SECOND_BEGINNING.into(), "1".into()));
+    let folder = here.home.root().join("serve");
+    let streams = Streams { agent: &Claude, program: program.path, env, home, folder, guard };
+    let limits = Limits {
+        live: args.max_sessions.max(1),
+        live_of_tenant: args.max_sessions.max(1),
+        ..Limits::default()
+    };
+    let pool = Pool::new(streams, limits, Patience::default());
+    pool.warm(&usual(&keys.id), args.spares);
+    let offer = Offer { keys: keys.keys, agent: Claude.name(), permissions: Permissions::Deny, folders };
+    let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
+    tell(&args, listening.address(), keys.fresh.as_deref())?;
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = listening.serve(
+        async move {
+            let _ = stopped.await;
+        },
+        DRAIN,
+    );
+    let asked = async {
+        signals.next().await;
+        let _ = stop.send(());
+    };
+    let (served, ()) = tokio::join!(serving, asked);
+    if let Some(scene) = scene {
+        scene.strike().await;
+    }
+    served.map_err(ServeError::from)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What most requests are on.
+fn usual(tenant: &str) -> Terms {
+    Terms {
+        tenant: tenant.to_owned(),
+        agent: Claude.name().to_owned(),
+        engine: Engine::Stream,
+        model: None,
+        workspace: Place::Own,
+        system_prompt: None,
+        permissions: Permissions::Deny,
+        allow: Vec::new(),
+        tools: String::new(),
+    }
+}
+
+fn tell(args: &Args, address: SocketAddr, fresh: Option<&str>) -> Result<(), Failure> {
+    let url = format!("http://{address}");
+    if args.json {
+        let told = json!({"v": 1, "kind": "listening", "url": url, "key": fresh});
+        return display::text(&format!("{told}\n"));
+    }
+    let key = fresh.unwrap_or("$OSTLER_KEY");
+    let mut words = format!("Serving Claude Code on {url}\n");
+    if fresh.is_some() {
+        words += &format!("\nYour key, which is not shown again: {key}\n");
+    }
+    words += &format!(
+        "\nTry it:\n  curl {url}/v1/chat/completions -H 'authorization: Bearer {key}' \\\n    \
+         -H 'content-type: application/json' \\\n    \
+         -d '{{\"model\": \"claude\", \"messages\": [{{\"role\": \"user\", \"content\": \"hello\"}}]}}'\n"
+    );
+    display::text(&words)
+}
+
+impl Scene {
+    async fn set(
+        name: &str,
+        ours: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<(Vec<(OsString, OsString)>, Self), Failure> {
+        let play = script::load(name).map_err(RehearseError::from)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server = Server::listen(address, Rehearsal::of(play)).await.map_err(RehearseError::from)?;
+        let home = tempfile::Builder::new().prefix("ostler-serve-").tempdir().map_err(Failure::Runtime)?;
+        let setup = Claude.rehearsed(&Stage { url: server.url(), home: home.path().to_owned() });
+        write_private(home.path(), &setup.folders, &setup.files).map_err(RunError::from)?;
+        let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
+        serving.spawn(server.serve(stop.clone()));
+        Ok((rehearsed(ours, &setup), Self { home, stop, serving }))
+    }
+
+    async fn strike(mut self) {
+        self.stop.cancel();
+        self.serving.join_next().await;
+    }
+}

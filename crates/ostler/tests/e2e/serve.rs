@@ -1,0 +1,112 @@
+//! `ostler serve --rehearse` with the real agent: what a program gets over HTTP, and that nothing is left at the end.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::player::Player;
+
+/// A start, a turn and an end take a few seconds; a loaded machine needs many times that.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A server, ended with the test however that ends.
+struct Served {
+    _home: TempDir,
+    child: Child,
+    out: BufReader<ChildStdout>,
+    address: String,
+    key: String,
+}
+
+impl Served {
+    fn start(program: &Path) -> Self {
+        let home = tempfile::Builder::new().prefix("ostler-e2e-").tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ostler"))
+            .args(["serve", "--rehearse", "--listen", "127.0.0.1:0", "--json"])
+            .env_clear()
+            .env("PATH", format!("{}:/usr/bin:/bin", program.parent().unwrap().display()))
+            .env("HOME", home.path())
+            .env("OSTLER_HOME", home.path().join("ostler"))
+            .current_dir(home.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut served = Self { _home: home, child, out, address: String::new(), key: String::new() };
+        let mut line = String::new();
+        served.out.read_line(&mut line).unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap();
+        served.address = told["url"].as_str().unwrap().trim_start_matches("http://").to_owned();
+        served.key = told["key"].as_str().unwrap().to_owned();
+        served
+    }
+
+    /// The status and the body.
+    fn post(&self, path: &str, body: &Value) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let (body, address, key) = (body.to_string(), &self.address, &self.key);
+        let length = body.len();
+        // Without a length of its own the answer ends with the connection.
+        let request = format!(
+            "POST {path} HTTP/1.0\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// Ends it as a person would, and returns its exit code.
+    fn interrupt(mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_program_talks_to_the_real_agent() {
+    let Some(program) = Player::ClaudeStream.binary() else { return };
+    let served = Served::start(&program);
+    let mut talk = vec![json!({"role": "user", "content": "/one two"})];
+    let (status, body) =
+        served.post("/v1/messages", &json!({"model": "claude", "max_tokens": 99, "messages": talk}));
+    assert_eq!(status, 200, "{body}");
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    // What begins like a command of the agent's own is a text like any other.
+    assert_eq!(answer["content"], json!([{"type": "text", "text": " /one two"}]));
+    assert_eq!(answer["stop_reason"], "end_turn");
+    assert!(answer["usage"]["output_tokens"].as_u64().unwrap() > 0, "{answer}");
+    talk.push(json!({"role": "assistant", "content": answer["content"]}));
+    talk.push(json!({"role": "user", "content": "three four five six"}));
+    let streamed = json!({"model": "claude", "stream": true, "messages": talk,
+        "stream_options": {"include_usage": true}});
+    // Another API, the same conversation: assistants' texts are blocks in both.
+    let (status, body) = served.post("/v1/chat/completions", &streamed);
+    assert_eq!(status, 200, "{body}");
+    let data = body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+    let events: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
+    let deltas: Vec<&str> =
+        events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(deltas.concat(), "three four five six");
+    assert!(deltas.len() > 2, "it comes in pieces: {deltas:?}");
+    assert!(body.ends_with("data: [DONE]\n\n"));
+    assert_eq!(served.interrupt(), Some(0));
+}
