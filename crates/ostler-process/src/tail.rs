@@ -106,6 +106,14 @@ impl Tail {
         self.files.iter().map(|(path, seen)| (path.as_path(), seen.length))
     }
 
+    /// The files that are there by now, with their lengths. That they grew is still told.
+    pub fn present(&mut self) -> Vec<(PathBuf, u64)> {
+        let places = self.places.clone();
+        let found = places.iter().flat_map(|place| self.found_in(place)).collect::<Vec<_>>();
+        let present = |path: PathBuf| seen(&path).map(|seen| (path, seen.length));
+        found.into_iter().filter_map(present).collect()
+    }
+
     /// Waits until files grew, and tells which. Cancel safe: what grows while nobody waits is told at the next call.
     pub async fn grew(&mut self) -> Vec<PathBuf> {
         loop {

@@ -168,11 +168,12 @@ impl Followed {
         if !matches!(self.reading, Reading::Wanted(_)) {
             return;
         }
-        let found = self.tail.files().find(|(path, _)| self.reads(path));
+        let present = self.tail.present();
+        let found = present.iter().find(|(path, _)| self.reads(path));
         if let Some((path, length)) = found {
             let offset = match known {
                 Known::Nothing => 0,
-                Known::All => length,
+                Known::All => *length,
             };
             self.reading = Reading::Found(Lines::at(path, offset));
         }
@@ -181,9 +182,10 @@ impl Followed {
     /// What the file has by now was told.
     fn skip(&mut self) {
         self.find(Known::Nothing);
-        let found = self.tail.files().find(|(path, _)| self.reads(path));
+        let present = self.tail.present();
+        let found = present.iter().find(|(path, _)| self.reads(path));
         if let Some((path, length)) = found {
-            self.reading = Reading::Found(Lines::at(path, length));
+            self.reading = Reading::Found(Lines::at(path, *length));
         }
     }
 
