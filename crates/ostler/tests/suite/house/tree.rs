@@ -33,7 +33,8 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder can be listed") {
         let path = entry.expect("an entry can be read").path();
         let name = path.file_name().unwrap_or_default();
-        if name == ".git" || name == "node_modules" || path.join("CACHEDIR.TAG").exists() {
+        let is_made = name == "target" || path.join("CACHEDIR.TAG").exists();
+        if name == ".git" || name == "node_modules" || is_made {
             continue;
         }
         if path.is_dir() { collect(&path, found) } else { found.push(path) }

@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -13,9 +12,7 @@ use crate::ground::Ground;
 fn a_hook_without_a_daemon_leaves_one_file_of_the_agreed_format() {
     let ground = Ground::new();
     let path = transcript(&ground, 3);
-    let began = Instant::now();
     let told = capture(&ground, &path);
-    assert!(began.elapsed() < Duration::from_secs(2));
     assert_eq!((&told["status"], &told["events"]), (&json!("deferred"), &json!(3)));
     let files = deferred(&ground);
     assert_eq!(files.len(), 1);
