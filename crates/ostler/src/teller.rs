@@ -244,13 +244,17 @@ mod tests {
     #[test]
     fn nobody_is_held_up_by_a_reader_who_does_not_read() {
         let (mut sheet, written) = sheet(None);
-        let (go, gate) = sync_channel::<()>(1);
+        let ((go, gate), (hangs, hanging)) = (sync_channel::<()>(1), sync_channel::<()>(1));
         let mut write = sheet.write;
         sheet.write = Box::new(move |text| {
+            let _ = hangs.try_send(());
             let _ = gate.recv();
             write(text);
         });
         let (teller, printing) = Teller::start_on(sheet);
+        teller.tell("first\n".to_owned());
+        // Not before it hangs: until then it takes lines as fast as they come, and none may be left out.
+        hanging.recv().unwrap();
         for number in 0..WAITING_LINES * 3 {
             teller.tell(format!("{number}\n"));
         }
@@ -259,6 +263,7 @@ mod tests {
         drop(teller);
         printing.done.recv().unwrap();
         let written = written.lock().unwrap();
+        assert!(written.concat().starts_with("first\n"));
         assert!(written.concat().ends_with("last\n"));
         assert!(written.iter().any(|line| line.ends_with("lines were left out, because nobody read them)")));
     }
