@@ -42,7 +42,13 @@ fn turn(tenant: &str, messages: &[Value]) -> Turn {
     Turn { terms: terms(tenant), history: History::of(read(messages).unwrap()).unwrap() }
 }
 
+/// A session that settles does so at once, but on a busy machine that may take a while.
 fn patience() -> Patience {
+    Patience { settle: DEADLINE, ..Patience::default() }
+}
+
+/// For sessions that never settle.
+fn impatience() -> Patience {
     Patience { settle: Duration::from_millis(50), ..Patience::default() }
 }
 
@@ -185,7 +191,7 @@ async fn a_turn_that_is_broken_off_leaves_a_session_that_knows_what_was_heard() 
 #[tokio::test]
 async fn one_that_does_not_settle_is_gone_when_the_cancel_returns() {
     let stage = Stage::default();
-    let pool = pool(&stage, Limits::default());
+    let pool = Pool::new(stage.clone(), Limits::default(), impatience());
     let answer = at_work(&pool, &stage, &[user("deaf")]).await;
     answer.cancel().await;
     assert_eq!(states(&pool), []);
@@ -299,7 +305,7 @@ async fn a_spare_is_there_before_it_is_asked_for() {
 #[tokio::test]
 async fn limits_of_time_are_told() {
     let stage = Stage::default();
-    let short = Patience { silence: Duration::from_millis(30), ..patience() };
+    let short = Patience { silence: Duration::from_millis(30), ..impatience() };
     let pool = Pool::new(stage.clone(), Limits::default(), short);
     let late = heard(pool.complete(turn("a", &[user("deaf")]))).await;
     assert_eq!(late, Err(TurnError::TooLong(Limit::Silence, short.silence)));
@@ -310,7 +316,9 @@ async fn limits_of_time_are_told() {
 #[tokio::test]
 async fn closing_it_ends_all_and_can_be_repeated() {
     let stage = Stage::default();
-    let pool = pool(&stage, Limits::default());
+    // Long enough for the one that settles, and not too long for the one that does not.
+    let patience = Patience { settle: Duration::from_secs(2), ..Patience::default() };
+    let pool = Pool::new(stage.clone(), Limits::default(), patience);
     said(&pool, "a", &[user("say one")]).await;
     let hanging = at_work(&pool, &stage, &[user("hang")]).await;
     let deaf = at_work(&pool, &stage, &[user("deaf")]).await;
@@ -341,8 +349,8 @@ async fn what_is_under_way_may_end_before_it_closes() {
 #[tokio::test]
 async fn a_thousand_cancels_leave_nothing() {
     let stage = Stage::default();
-    let pool =
-        pool(&stage, Limits { live: 4, waiting: 5_000, waiting_of_tenant: 5_000, ..Limits::default() });
+    let limits = Limits { live: 4, waiting: 5_000, waiting_of_tenant: 5_000, ..Limits::default() };
+    let pool = Pool::new(stage.clone(), limits, impatience());
     let prompts = ["say x", "hang", "wait", "fail", "die", "say y and die"];
     for round in 0..1000_usize {
         let prompt = prompts[round % prompts.len()];

@@ -278,7 +278,7 @@ async fn a_long_body_of_the_wrong_kind_is_heard_out_too() {
 async fn a_request_is_logged_even_if_its_client_leaves_before_the_answer() {
     let script = "[[conversation]]\n[[conversation.step]]\nreply = [{ stall = \"before_headers\" }]";
     let running = Running::play(script).await;
-    let left = running.client.post(running.url("/v1/messages")).timeout(Duration::from_millis(200));
+    let left = running.client.post(running.url("/v1/messages")).timeout(Duration::from_secs(2));
     assert!(left.json(&message("hi", None)).send().await.is_err());
     let logged = async {
         while running.entries.lock().unwrap().is_empty() {
