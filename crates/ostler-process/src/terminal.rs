@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod agreement_tests;
 mod asked;
+mod background;
 mod csi;
 #[cfg(test)]
 mod dialog_tests;

@@ -1,10 +1,9 @@
 //! The screen is held against a second emulator, `alacritty_terminal`: on all that was recorded of the real program, in
 //! any pieces, and on random streams of the sequences that occur in those recordings.
 //!
-//! Left out are the few cases in which the two differ on purpose (docs/design/terminal.md): erasing from the middle of a
-//! wide letter, a wide letter that does not fit into the last column, leaving the other screen without having been there,
-//! a variation selector that makes a narrow letter wide, and a mark without a letter to go with. On random streams, blank cells are not held to a background: rows that
-//! scroll in have none in `vt100`.
+//! Where the two differ on purpose (docs/design/terminal.md) the other is told so that it does as xterm does
+//! ([`as_xterm_does`]), or the one cell is passed over. Left out are only a variation selector that makes a narrow letter
+//! wide, and a mark without a letter to go with.
 
 use alacritty_terminal::Term;
 use alacritty_terminal::event::VoidListener;
@@ -14,6 +13,7 @@ use alacritty_terminal::term::test::TermSize;
 use alacritty_terminal::term::{Config, TermMode};
 use alacritty_terminal::vte::ansi::{Color, Processor};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::pty::Size;
 use super::screen::Screen;
@@ -24,9 +24,14 @@ use super::tokens::{Cutter, Token};
 struct Plain {
     text: String,
     background: Option<Paint>,
-    /// Of a letter: its colour, and whether it is bold, italic, underlined, inverse.
-    letter: Option<(Option<Paint>, [bool; 4])>,
+    /// Of a letter: its colour, and whether it is bold, faint, italic, underlined, inverse.
+    letter: Option<(Option<Paint>, Marks)>,
 }
+
+type Marks = [bool; 5];
+
+/// Bold and faint at once. `vt100` keeps the later of the two.
+const BOTH: [bool; 2] = [true, true];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Paint {
@@ -36,13 +41,14 @@ enum Paint {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Picture {
-    rows: Vec<Vec<Plain>>,
+    /// Nothing for half a letter, which the two show differently.
+    rows: Vec<Vec<Option<Plain>>>,
     cursor: (u16, u16),
     is_cursor_hidden: bool,
 }
 
 impl Plain {
-    fn new(text: &str, background: Option<Paint>, letter: (Option<Paint>, [bool; 4])) -> Self {
+    fn new(text: &str, background: Option<Paint>, letter: (Option<Paint>, Marks)) -> Self {
         let is_blank = text.trim().is_empty();
         let text = if is_blank { " " } else { text };
         Self { text: text.to_owned(), background, letter: (!is_blank).then_some(letter) }
@@ -81,6 +87,19 @@ impl Peer {
         &self.term.grid()[Line(i32::from(row))][Column(column.into())]
     }
 
+    fn is_wide(&self, row: u16, column: u16) -> bool {
+        let is_there = row < self.size.rows && column < self.size.columns;
+        is_there && self.cell(row, column).flags.contains(Flags::WIDE_CHAR)
+    }
+
+    /// The second half of a wide letter whose first half was erased, or the last column, which was too small for one.
+    fn is_half(&self, row: u16, column: u16) -> bool {
+        let flags = self.cell(row, column).flags;
+        let has_lost_the_first = || column == 0 || !self.is_wide(row, column - 1);
+        flags.contains(Flags::LEADING_WIDE_CHAR_SPACER)
+            || flags.contains(Flags::WIDE_CHAR_SPACER) && has_lost_the_first()
+    }
+
     /// Where the cursor is, and whether that is the middle of a wide letter.
     fn cursor(&self) -> ((u16, u16), bool) {
         let point = self.term.grid().cursor.point;
@@ -93,14 +112,18 @@ impl Peer {
         self.processor.stop_sync(&mut self.term);
         let plain = |row, column| {
             let cell = self.cell(row, column);
+            if self.is_half(row, column) {
+                return None;
+            }
             if cell.flags.contains(Flags::WIDE_CHAR_SPACER) {
-                return Plain::new("", paint(cell.bg), (None, [false; 4]));
+                return Some(Plain::new("", paint(cell.bg), (None, Marks::default())));
             }
             let mut text = cell.c.to_string();
             text.extend(cell.zerowidth().into_iter().flatten());
             let has = |flag| cell.flags.intersects(flag);
-            let marks = [Flags::BOLD, Flags::ITALIC, Flags::ALL_UNDERLINES, Flags::INVERSE].map(has);
-            Plain::new(&text, paint(cell.bg), (paint(cell.fg), marks))
+            let marks =
+                [Flags::BOLD, Flags::DIM, Flags::ITALIC, Flags::ALL_UNDERLINES, Flags::INVERSE].map(has);
+            Some(Plain::new(&text, paint(cell.bg), (paint(cell.fg), marks)))
         };
         let row = |row| (0..self.size.columns).map(|column| plain(row, column)).collect();
         Picture {
@@ -128,8 +151,8 @@ fn picture(screen: &Screen) -> Picture {
     };
     let plain = |row, column| {
         let cell = screen.cell(row, column).unwrap();
-        let marks = [cell.bold(), cell.italic(), cell.underline(), cell.inverse()];
-        Plain::new(cell.contents(), paint(cell.bgcolor()), (paint(cell.fgcolor()), marks))
+        let marks = [cell.bold(), cell.dim(), cell.italic(), cell.underline(), cell.inverse()];
+        Some(Plain::new(cell.contents(), paint(cell.bgcolor()), (paint(cell.fgcolor()), marks)))
     };
     let (row, column) = screen.cursor_position();
     Picture {
@@ -141,23 +164,21 @@ fn picture(screen: &Screen) -> Picture {
     }
 }
 
-/// Whether blank cells are compared too.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Blanks {
-    Count,
-    AreAlike,
-}
-
 /// The second half of a wide letter has no background of its own in `vt100`.
-fn differences(ours: &Picture, theirs: &Picture, blanks: Blanks) -> Vec<String> {
+fn differences(ours: &Picture, theirs: &Picture) -> Vec<String> {
     let mut found = Vec::new();
     for (row, (ours, theirs)) in ours.rows.iter().zip(&theirs.rows).enumerate() {
         let mut after_wide = false;
         for (column, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-            let is_blank = ours.letter.is_none() && theirs.letter.is_none();
-            let is_passed_over = is_blank && (after_wide || blanks == Blanks::AreAlike);
-            after_wide = unicode_is_wide(&ours.text);
-            if ours != theirs && !is_passed_over {
+            let (Some(ours), Some(mut theirs)) = (ours, theirs.clone()) else { continue };
+            let is_passed_over = ours.letter.is_none() && theirs.letter.is_none() && after_wide;
+            after_wide = is_wide(&ours.text);
+            if let (Some((_, ours)), Some((_, theirs))) = (&ours.letter, &mut theirs.letter)
+                && theirs[..2] == BOTH
+            {
+                theirs[..2].copy_from_slice(&ours[..2]);
+            }
+            if *ours != theirs && !is_passed_over {
                 found.push(format!("row {row}, column {column}: {ours:?}, not {theirs:?}"));
             }
         }
@@ -168,8 +189,13 @@ fn differences(ours: &Picture, theirs: &Picture, blanks: Blanks) -> Vec<String> 
     found
 }
 
-fn unicode_is_wide(text: &str) -> bool {
-    text.chars().next().is_some_and(|letter| u32::from(letter) >= 0x1100)
+/// Wide letters, as far as they occur here.
+fn is_wide(text: &str) -> bool {
+    let Some(first) = text.chars().next().map(u32::from) else { return false };
+    let blocks = [0x1100..=0x115f, 0x2e80..=0xa4cf, 0xac00..=0xd7a3, 0xf900..=0xfaff, 0xff00..=0xff60];
+    blocks.iter().any(|block| block.contains(&first))
+        || (0x1f300..=0x1faff).contains(&first)
+        || text.contains('\u{fe0f}')
 }
 
 /// Pieces after each of which the two are compared, not only at the end.
@@ -182,7 +208,7 @@ fn agree(name: &str, size: Size, bytes: &[u8], pieces: usize) {
         screen.feed(piece);
         peer.feed(piece);
         if pieces == LOOKED_AT || number + 1 == count {
-            let found = differences(&picture(&screen), &peer.picture(), Blanks::Count);
+            let found = differences(&picture(&screen), &peer.picture());
             assert!(found.is_empty(), "{name}, piece {number} of {pieces} bytes: {found:#?}");
         }
     }
@@ -190,8 +216,10 @@ fn agree(name: &str, size: Size, bytes: &[u8], pieces: usize) {
 
 /// What was recorded, with the size that is in its name.
 fn recordings() -> Vec<(String, Size, Vec<u8>)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/recordings/terminal");
-    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let folders = ["terminal", "dialogs"];
+    let folders = folders.map(|folder| format!("{}/recordings/{folder}", env!("CARGO_MANIFEST_DIR")));
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let recording = |path: std::path::PathBuf| {
         let name = path.file_stem()?.to_str()?.to_owned();
@@ -205,7 +233,7 @@ fn recordings() -> Vec<(String, Size, Vec<u8>)> {
 #[test]
 fn on_all_that_was_recorded_in_any_pieces() {
     let all = recordings();
-    assert!(all.len() >= 16, "{}", all.len());
+    assert!(all.len() >= 24 + 56, "{}", all.len());
     for (name, size, bytes) in all {
         for pieces in [usize::MAX, LOOKED_AT, 61, 1] {
             agree(&name, size, &bytes, pieces);
@@ -252,6 +280,7 @@ fn sequence() -> impl Strategy<Value = String> {
     let style = prop::sample::select(vec![
         "0",
         "1",
+        "2",
         "3",
         "4",
         "7",
@@ -275,6 +304,8 @@ fn sequence() -> impl Strategy<Value = String> {
         "\n",
         "\r\n",
         "\x1b[K",
+        "\x1b[1K",
+        "\x1b[J",
         "\x1b[2K",
         "\x1b[2J",
         "\x1b[H",
@@ -320,23 +351,46 @@ fn pieces(sequence: &str) -> Vec<String> {
     sequence.chars().map(String::from).collect()
 }
 
-/// What the two take differently on purpose.
-fn is_left_out(peer: &Peer, sequence: &str) -> bool {
-    let cursor = &peer.term.grid().cursor;
-    let is_in_the_last_column = cursor.point.column.0 + 1 == usize::from(peer.size.columns);
-    if ["世", "界", "👍"].contains(&sequence) && is_in_the_last_column && !cursor.input_needs_wrap {
-        return true;
-    }
-    let (_, is_in_the_middle) = peer.cursor();
-    let erases = sequence.starts_with("\x1b[") && sequence.ends_with(['K', 'J']);
-    let leaves_main = sequence == "\x1b[?1049l" && !peer.term.mode().contains(TermMode::ALT_SCREEN);
-    let goes_over_waiting = sequence == "\x1b[?1049h" && cursor.input_needs_wrap;
+/// What makes the other do as xterm does, where it does otherwise.
+fn as_xterm_does(peer: &Peer, sequence: &str) -> String {
+    let waits = peer.term.grid().cursor.input_needs_wrap;
     let is_there = peer.term.mode().contains(TermMode::ALT_SCREEN);
-    (is_in_the_middle && erases) || leaves_main || goes_over_waiting || (is_there && sequence == "\x1b8")
+    let ((row, column), is_in_the_middle) = peer.cursor();
+    let last_column = format!("\x1b[{}G", peer.size.columns);
+    match sequence {
+        // `1049` restores the cursor, whichever screen is shown.
+        "\x1b[?1049l" if !is_there => "\x1b8".to_owned(),
+        // A cursor that waits in the last column waits no more on another screen, and after it was erased.
+        "\x1b[?1049h" if waits && !is_there => format!("{sequence}{last_column}"),
+        "\x1b[J" if waits && is_in_the_middle => format!("\x1b[D{sequence}\x1b[C"),
+        "\x1b[J" if waits => format!("{last_column}{sequence}"),
+        // Of a wide letter both halves go.
+        "\x1b[K" | "\x1b[J" if is_in_the_middle && !waits => format!("\x1b[D{sequence}\x1b[C"),
+        "\x1b[1K" if peer.is_wide(row, column) => format!("{sequence}\x1b[C\x1b[X\x1b[D"),
+        _ if sequence.chars().all(|letter| !letter.is_control() && !is_mark(letter)) => {
+            // What is in the last column stays when a wide letter does not fit.
+            let fits = !is_wide(sequence) || waits || column + 1 < peer.size.columns;
+            let (row, column) = if fits && !waits { (row, column) } else { (row + 1, 0) };
+            // Of a wide letter that is written over, what is left is blank: here in the colour that is written with.
+            let is_torn = peer.is_wide(row, column + u16::from(is_wide(sequence)));
+            let (next_row, rest) = (if fits { "" } else { "\r\n" }, if is_torn { "\x1b[X" } else { "" });
+            format!("{next_row}{sequence}{rest}")
+        }
+        _ => sequence.to_owned(),
+    }
+}
+
+fn is_mark(letter: char) -> bool {
+    ('\u{300}'..='\u{36f}').contains(&letter)
+}
+
+/// The same streams every time. Others were tried when the two were brought to agree: some 100,000.
+fn cases() -> ProptestConfig {
+    ProptestConfig { cases: 300, rng_seed: RngSeed::Fixed(0x6f73_746c_6572), ..ProptestConfig::default() }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(cases())]
 
     #[test]
     fn on_random_streams(sequences in prop::collection::vec(sequence(), 0..80), columns in 2_u16..14, rows in 2_u16..6) {
@@ -345,13 +399,10 @@ proptest! {
         let mut fed = String::new();
         for sequence in sequences.iter().flat_map(|sequence| pieces(sequence)) {
             let sequence = sequence.as_str();
-            if is_left_out(&peer, sequence) {
-                continue;
-            }
             fed.push_str(sequence);
             screen.feed(sequence.as_bytes());
-            peer.feed(sequence.as_bytes());
-            let found = differences(&picture(&screen), &peer.picture(), Blanks::AreAlike);
+            peer.feed(as_xterm_does(&peer, sequence).as_bytes());
+            let found = differences(&picture(&screen), &peer.picture());
             prop_assert!(found.is_empty(), "after {:?}: {:#?}", fed, found);
         }
     }

@@ -67,9 +67,22 @@ impl Memory {
         }
     }
 
-    /// The alternate screen is new.
+    /// The last row that scrolls.
+    pub(super) fn bottom(&self, screen: &vt100::Screen) -> u16 {
+        let side = if screen.alternate_screen() { &self.alternate } else { &self.main };
+        side.region.map_or(screen.size().0.get(), |(_, last)| last) - 1
+    }
+
+    /// The alternate screen is new. The cursor that was saved there is not.
     pub(super) fn cleared(&mut self) {
-        self.alternate = Side::default();
+        self.alternate.region = None;
+    }
+
+    /// Saves the cursor again that was saved on the alternate screen, if one was. For that screen while it is empty.
+    pub(super) fn saved_there(&self) -> String {
+        let Some(((row, column), style)) = &self.alternate.saved else { return String::new() };
+        // A blank after the last column is none, and brings one that waited to where it waits.
+        format!("{style}\x1b[{};{column}H \x1b7", row + 1)
     }
 
     /// With its size a terminal forgets which rows scroll.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ostler_agent::look::Look;
 
 use super::asked::{self, Now};
+use super::background;
 use super::csi::Csi;
 use super::memory::Memory;
 use super::pty::Size;
@@ -70,7 +71,7 @@ impl Screen {
         self.ring.push(bytes);
         let mut cutter = std::mem::take(&mut self.cutter);
         cutter.cut(bytes, |token| match token {
-            Token::Text(text) => self.parser.process(text),
+            Token::Text(text) => self.draw(text),
             Token::Sequence(sequence) => self.obey(sequence),
         });
         self.cutter = cutter;
@@ -142,6 +143,10 @@ impl Screen {
     pub fn restore(&mut self) -> Vec<u8> {
         let mut drawn = String::new();
         let is_alternate = self.parser.screen().alternate_screen();
+        let saved_there = self.memory.saved_there();
+        if !saved_there.is_empty() {
+            drawn.extend(["\x1b[?1049h", &saved_there, "\x1b[?1049l"]);
+        }
         if is_alternate {
             // Both have a cursor of their own, which going over and back leaves alone.
             self.parser.process(b"\x1b[?47l");
@@ -158,6 +163,11 @@ impl Screen {
         let mut bytes = drawn.into_bytes();
         bytes.extend_from_slice(self.cutter.held());
         bytes
+    }
+
+    fn draw(&mut self, text: &[u8]) {
+        let bottom = self.memory.bottom(self.parser.screen());
+        background::draw(&mut self.parser, text, bottom);
     }
 
     /// One whole sequence.
@@ -179,8 +189,8 @@ impl Screen {
             },
             [0x1b, b']', body @ ..] => self.name(body),
             // To the next row, and to its beginning. `vt100` does not know them.
-            b"\x1bD" => self.parser.process(b"\n"),
-            b"\x1bE" => self.parser.process(b"\r\n"),
+            b"\x1bD" => self.draw(b"\n"),
+            b"\x1bE" => self.draw(b"\r\n"),
             b"\x1b7" => {
                 self.memory.save(self.parser.screen());
                 self.parser.process(sequence);
@@ -205,8 +215,9 @@ impl Screen {
             }
             (None, None, b'J') if csi.first() == 0 => {
                 self.end_waiting();
-                self.parser.process(sequence);
+                self.erase(csi, sequence);
             }
+            (None, None, b'K') => self.erase(csi, sequence),
             (None, None, b's') => {
                 self.memory.save(self.parser.screen());
                 self.parser.process(b"\x1b7");
@@ -226,6 +237,21 @@ impl Screen {
         }
     }
 
+    /// Erases from the cursor, or up to it. Of a wide letter both halves go, in the same colour.
+    fn erase(&mut self, csi: Csi<'_>, sequence: &[u8]) {
+        let screen = self.parser.screen();
+        let (row, column) = screen.cursor_position();
+        let is = |half: fn(&vt100::Cell) -> bool| screen.cell(row, column).is_some_and(half);
+        let around: [&[u8]; 2] = match csi.first() {
+            0 if is(vt100::Cell::is_wide_continuation) => [b"\x1b[D", b"\x1b[C"],
+            1 if is(vt100::Cell::is_wide) => [b"\x1b[C\x1b[X\x1b[D", b""],
+            _ => [b"", b""],
+        };
+        self.parser.process(around[0]);
+        self.parser.process(sequence);
+        self.parser.process(around[1]);
+    }
+
     /// One mode, so that those which `vt100` does not know are kept here.
     fn set(&mut self, mode: u16, is_set: bool) {
         let action = if is_set { 'h' } else { 'l' };
@@ -238,11 +264,14 @@ impl Screen {
             (1049, true) if self.parser.screen().alternate_screen() => {}
             (1049, true) => {
                 let (row, column) = self.parser.screen().cursor_position();
+                let style = self.parser.screen().attributes_formatted();
                 self.memory.save(self.parser.screen());
                 self.memory.cleared();
                 self.parser.process(b"\x1b[?1049h");
-                // There the cursor is where it was here.
-                self.parser.process(format!("\x1b[{};{}H", row + 1, column + 1).as_bytes());
+                // What was saved there is still saved; it is empty in the colour of now, and the cursor is where it was.
+                let saved = self.memory.saved_there();
+                let drawn = format!("{saved}{style}\x1b[2J\x1b[{};{}H", row + 1, column + 1);
+                self.parser.process(drawn.as_bytes());
             }
             (1049, false) => self.back_to_saved(b"\x1b[?1049l"),
             (mode, is_set) => {
