@@ -80,6 +80,10 @@ pub enum RunEventKind {
     },
     /// It waits no more.
     Unparked,
+    /// A person took the agent's terminal.
+    Held,
+    /// They gave it back.
+    Released,
     /// A rung of the stop ladder was taken.
     Stopping {
         /// Which.
@@ -265,6 +269,8 @@ mod tests {
             }),
             RunEventKind::Seen { channel: Channel::Transcript },
             RunEventKind::Unparked,
+            RunEventKind::Held,
+            RunEventKind::Released,
             RunEventKind::Changes(Changes {
                 created: Listed { count: 1, first: vec!["todo.js".to_owned()] },
                 diff: Some(Diff { files: 1, insertions: 9, deletions: 0, before: Some(Counted::default()) }),

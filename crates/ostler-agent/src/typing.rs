@@ -158,6 +158,8 @@ pub struct Typing {
     status: Option<Status>,
     /// Since when a person holds the keyboard.
     held: Option<Duration>,
+    /// Nothing is typed before: the program may still have to draw what a person left.
+    calm_at: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,7 +209,18 @@ impl Typing {
             seen_at: Duration::ZERO,
             status: None,
             held: None,
+            calm_at: Duration::ZERO,
         }
+    }
+
+    /// Whether something was typed. Until then a person may have the keys.
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.state, State::New | State::Waiting { swept: Swept::No, .. })
+    }
+
+    /// Whether it was told that a person holds the keyboard.
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
     }
 
     /// What to do after one more thing is known, `elapsed` after the session began.
@@ -250,10 +263,10 @@ impl Typing {
         let holds = matches!(self.seen, Sight::Holds(_));
         match self.state {
             State::Waiting { .. } if self.seen == Sight::Empty && may_be_free => {
-                Some(self.seen_at + self.pace.settle)
+                Some(self.calm_at.max(self.seen_at + self.pace.settle))
             }
             State::Waiting { swept: Swept::No, .. } if holds && may_be_free => {
-                Some(self.seen_at + self.pace.settle)
+                Some(self.calm_at.max(self.seen_at + self.pace.settle))
             }
             State::Pasted { at } if holds => Some(at + self.pace.before_enter),
             State::Entered { last, times: Times::Once, .. } if self.is_still_there() => {
@@ -295,6 +308,7 @@ impl Typing {
         match self.state {
             State::New | State::Over => Action::Nothing,
             State::Waiting { .. } if late => self.fail(Cause::NotReady),
+            State::Waiting { .. } if elapsed < self.calm_at => Action::Nothing,
             State::Waiting { since, swept } => {
                 let is_free = match &self.status {
                     Some(status) => status.takes_a_prompt(),
@@ -367,6 +381,7 @@ impl Typing {
     fn release(&mut self, elapsed: Duration) {
         let Some(since) = self.held.take() else { return };
         let lost = elapsed.saturating_sub(since);
+        self.calm_at = elapsed + self.pace.settle;
         match &mut self.state {
             State::New | State::Over => {}
             State::Waiting { since: at, .. } | State::Pasted { at } | State::Clearing { at, .. } => {

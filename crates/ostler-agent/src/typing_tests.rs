@@ -173,7 +173,22 @@ fn nothing_is_pressed_over_a_dialog_or_a_persons_hands() {
             (0, Input::Held, NOTHING),
             (100, seen(""), NOTHING),
             (500_000, Input::Tick, NOTHING),
-            (500_000, Input::Released, write(PASTE)),
+            (500_000, Input::Released, NOTHING),
+            (500_399, Input::Tick, NOTHING),
+            (500_400, Input::Tick, write(PASTE)),
+        ],
+    );
+    play(
+        "what they left is seen first",
+        vec![
+            (0, IDLE, NOTHING),
+            (0, Input::Held, NOTHING),
+            (100, seen(""), NOTHING),
+            (9_000, Input::Released, NOTHING),
+            (9_030, seen("their words"), NOTHING),
+            (9_400, Input::Tick, NOTHING),
+            (9_430, Input::Tick, write("\x03")),
+            (9_500, seen(""), write(PASTE)),
         ],
     );
 }

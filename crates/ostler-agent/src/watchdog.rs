@@ -98,6 +98,13 @@ enum Word {
     Aside,
 }
 
+/// Who has the keys of the agent's terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    Ours,
+    Persons,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pipe {
     Open,
@@ -111,6 +118,7 @@ pub struct Watchdog {
     now: Duration,
     life: Life,
     pipe: Pipe,
+    keys: Keys,
     /// The rule that fired since the last start.
     ruling: Option<Rule>,
     agent: Stopwatch,
@@ -130,6 +138,7 @@ impl Watchdog {
             now: Duration::ZERO,
             life: Life::Absent,
             pipe: Pipe::Open,
+            keys: Keys::Ours,
             ruling: None,
             agent: Stopwatch::NEW,
             parked: Stopwatch::NEW,
@@ -176,6 +185,7 @@ impl Watchdog {
             Life::Exited { .. } => State::Exited,
             Life::Absent | Life::Alive(_) if self.parked.is_running() => State::Parked,
             Life::Absent => State::Absent,
+            Life::Alive(_) if self.keys == Keys::Persons => State::Held,
             Life::Alive(Stage::Starting) => State::Starting,
             Life::Alive(Stage::Turn) if self.open.is_empty() => State::Working,
             Life::Alive(Stage::Ended) if !self.open.has_tasks() => State::Ending,
@@ -230,6 +240,8 @@ impl Watchdog {
             }
             Input::Parked => self.parked.start(self.now),
             Input::Unparked => self.unpark(),
+            Input::Held => self.keys = Keys::Persons,
+            Input::Released => self.release(),
             Input::ResultSeen => {
                 self.open.end_turn();
                 self.heard(Channel::Record, Word::Aside);
@@ -250,6 +262,7 @@ impl Watchdog {
         self.parked.hold(self.now);
         self.life = Life::Alive(Stage::Starting);
         self.pipe = Pipe::Open;
+        self.keys = Keys::Ours;
         self.ruling = None;
         self.open = OpenWork::NONE;
         self.quiet = Quiet::new(self.agent.read(self.now));
@@ -327,6 +340,14 @@ impl Watchdog {
         }
     }
 
+    /// A person kept the agent waiting, or did its work: it is given a whole period again.
+    fn release(&mut self) {
+        if self.keys == Keys::Persons {
+            self.keys = Keys::Ours;
+            self.quiet.broken(self.agent.read(self.now));
+        }
+    }
+
     fn exited(&mut self) {
         match self.life {
             Life::Alive(_) => self.life = Life::Exited { at: self.now },
@@ -383,6 +404,8 @@ fn spoken(by: Speaker) -> Word {
     }
 }
 
+#[cfg(test)]
+mod held_tests;
 #[cfg(test)]
 mod no_false_kill_tests;
 #[cfg(test)]

@@ -85,6 +85,8 @@ impl Gathered {
             | RunEventKind::Screen { .. }
             | RunEventKind::Parked { .. }
             | RunEventKind::Unparked
+            | RunEventKind::Held
+            | RunEventKind::Released
             | RunEventKind::Stopping { .. }
             | RunEventKind::Resumed { .. }
             | RunEventKind::Exited { .. }

@@ -86,7 +86,7 @@ impl Watchdog {
             State::Working => Some((Rule::Silence, self.limits.silence)),
             State::Waiting => Some((Rule::OpenCall, self.limits.open_call)),
             State::Ending => Some((Rule::AfterResult, self.limits.after_result)),
-            State::Absent | State::Parked | State::Exited | State::Stopped => None,
+            State::Absent | State::Held | State::Parked | State::Exited | State::Stopped => None,
         }
     }
 
@@ -123,6 +123,7 @@ impl Watchdog {
             State::Absent
             | State::Starting
             | State::Ending
+            | State::Held
             | State::Parked
             | State::Exited
             | State::Stopped => {

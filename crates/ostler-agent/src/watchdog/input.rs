@@ -67,6 +67,10 @@ pub enum Input {
     Parked,
     /// That wait is over.
     Unparked,
+    /// A person took the agent's terminal. Until they give it back no rule about quiet holds, only the ceiling does.
+    Held,
+    /// They gave it back. Harmless if nobody had it.
+    Released,
     /// The turn is over, well or badly.
     ResultSeen,
     /// The agent's standard output was closed.

@@ -22,6 +22,8 @@ pub enum State {
     Waiting,
     /// The result was seen and the process is still there.
     Ending,
+    /// A person has the agent's terminal.
+    Held,
     /// The run waits for something that is not the agent.
     Parked,
     /// The process ended and something holds its output open.

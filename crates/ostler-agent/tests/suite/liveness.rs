@@ -32,7 +32,7 @@ fn just_below_the_limit(dog: &Watchdog, limits: &Limits) -> Duration {
         State::Working => limits.silence,
         State::Waiting => limits.open_call,
         State::Ending => limits.after_result,
-        State::Absent | State::Parked | State::Exited | State::Stopped => Duration::ZERO,
+        State::Absent | State::Held | State::Parked | State::Exited | State::Stopped => Duration::ZERO,
     };
     limit.saturating_sub(Duration::from_millis(1))
 }

@@ -106,6 +106,8 @@ pub enum Told {
     },
     /// The turn is over, and a prompt would be taken.
     TurnOver,
+    /// A person has the keys.
+    Held,
     /// The person who had the keys gave them back.
     Released,
     /// Nobody has the other end of the terminal any more.
@@ -135,7 +137,7 @@ pub struct Driver<'a> {
     pump: Pump,
     seat: Seat,
     wishes: Wishes,
-    /// Held while something is typed, so that no person types into it.
+    /// Held from the first key until what is typed is settled, so that no person types into it.
     keys: Option<Keys>,
     files: Files,
     answering: Answering,
@@ -258,9 +260,6 @@ impl<'a> Driver<'a> {
     pub fn submit(&mut self, now: Duration, prompt: Prepared) {
         self.doing = Doing::Typing(Typing::new(prompt, typing::Pace::default()));
         self.turn(now, &turning::Input::Typed);
-        if !self.take_keys() {
-            self.step(now, Happened::Held);
-        }
         self.show_all(now);
     }
 
@@ -274,6 +273,11 @@ impl<'a> Driver<'a> {
         self.turn(now, &turning::Input::Interrupting);
         self.step(now, Happened::Time);
         self.show_all(now);
+    }
+
+    /// Whether a prompt is being typed, or waits for that.
+    pub fn is_typing(&self) -> bool {
+        matches!(self.doing, Doing::Typing(_))
     }
 
     /// What the program says it is doing.
@@ -370,7 +374,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Whether the keys are ours.
-    fn take_keys(&mut self) -> bool {
+    pub(super) fn take_keys(&mut self) -> bool {
         if self.keys.is_none() {
             self.keys = self.seat.keys();
         }
@@ -383,6 +387,7 @@ impl<'a> Driver<'a> {
                 self.up = None;
                 self.deal(now, answering::Input::Seen(None));
                 self.step(now, Happened::Held);
+                self.told.push(Told::Held);
             }
             Wish::Type(bytes) => {
                 self.pump.type_in(&bytes);
@@ -394,10 +399,7 @@ impl<'a> Driver<'a> {
                 Err(error) => tracing::debug!(target: "ostler::pty", %error, "the terminal keeps its size"),
             },
             Wish::Left => {
-                if !matches!(self.doing, Doing::Nothing) {
-                    self.take_keys();
-                }
-                self.step(now, Happened::Released);
+                // What waits to be typed goes on once it has seen what they left.
                 self.look_at = Some(now);
                 self.told.push(Told::Released);
             }

@@ -21,17 +21,17 @@ fn a_terminal_is_watched_and_taken_over_newer() {
 }
 
 /// Only a failure waits this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ctrl-].
-const DETACH: &str = "\u{1d}";
+pub(crate) const DETACH: &str = "\u{1d}";
 
-fn attach(yard: &Yard, more: &[&str], size: Size) -> Screen {
+pub(crate) fn attach(yard: &Yard, more: &[&str], size: Size) -> Screen {
     Screen::start(&yard.ostler(&[&["attach", "last"], more].concat()), size)
 }
 
 /// What is told of the terminal of the only session.
-fn terminal(yard: &Yard) -> Value {
+pub(crate) fn terminal(yard: &Yard) -> Value {
     let listed = yard.ostler(&["sessions", "--json"]).output().unwrap().stdout;
     let listed: Value = serde_json::from_slice(&listed).unwrap();
     listed[0]["terminal"].clone()
@@ -45,12 +45,12 @@ fn until_wide(yard: &Yard, columns: u16) {
     }
 }
 
-fn has(rows: &[String], text: &str) -> bool {
+pub(crate) fn has(rows: &[String], text: &str) -> bool {
     rows.iter().any(|row| row.contains(text))
 }
 
 /// Ended also when the test fails.
-struct Run(Child);
+pub(crate) struct Run(pub(crate) Child);
 
 impl Drop for Run {
     fn drop(&mut self) {

@@ -19,6 +19,8 @@ mod dialogs;
 #[cfg(target_os = "linux")]
 mod hangs;
 #[cfg(target_os = "linux")]
+mod held;
+#[cfg(target_os = "linux")]
 mod hook;
 #[cfg(target_os = "linux")]
 mod injection;

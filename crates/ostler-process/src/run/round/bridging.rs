@@ -6,7 +6,7 @@ use ostler_agent::bridge::{BridgeEvent, notice};
 use ostler_agent::completion::AFTER_CLAIM;
 use ostler_agent::stopping::StopReason;
 use ostler_agent::waiting as waits;
-use ostler_agent::watchdog::Input;
+use ostler_agent::watchdog::{Input, State};
 
 use super::Round;
 use crate::journal::JournalError;
@@ -42,9 +42,9 @@ impl Round<'_, '_> {
         Ok(())
     }
 
-    /// When an agent that declared completion has had its time to end by itself.
+    /// When an agent that declared completion has had its time to end by itself. Not while a person has its terminal.
     pub(super) fn claim_wakes_at(&self) -> Option<Duration> {
-        let waits = self.ladder.reason().is_none();
+        let waits = self.ladder.reason().is_none() && self.run.dog.state() != State::Held;
         self.claimed.filter(|_| waits).map(|at| at.saturating_add(AFTER_CLAIM))
     }
 

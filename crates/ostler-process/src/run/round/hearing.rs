@@ -98,13 +98,14 @@ impl Round<'_, '_> {
         self.end_if_over()
     }
 
-    /// Ends a session whose turn is over, unless somebody is at its terminal: they may want another.
+    /// Ends a session whose turn is over, unless somebody is at its terminal, who may want another, or the task itself is
+    /// yet to be typed, because somebody was.
     pub(super) fn end_if_over(&mut self) -> Result<(), JournalError> {
         // With work open beside the turn the agent will go on by itself.
         let is_over = self.run.dog.state() == State::Ending
             && self.ladder.reason().is_none()
             && self.life == Life::Running;
-        if is_over && !self.is_held() {
+        if is_over && !self.is_held() && !self.has_a_prompt() {
             self.say(&Order::End)?;
         }
         Ok(())

@@ -86,6 +86,12 @@ impl Round<'_, '_> {
         self.contact.terminal().is_some_and(|terminal| terminal.driver.seat().is_held())
     }
 
+    /// Whether there is something that it is yet to be asked.
+    pub(super) fn has_a_prompt(&mut self) -> bool {
+        let terminal = self.contact.terminal();
+        terminal.is_some_and(|terminal| terminal.prompt.is_some() || terminal.driver.is_typing())
+    }
+
     /// The agent knows its tools: it can be asked.
     pub(super) fn tools_are_known(&mut self) {
         let now = self.run.desk.now();
@@ -120,7 +126,18 @@ impl Round<'_, '_> {
                     self.heard(AgentEvent::Blocked(Blocked::Dialog { text: reason })).await?;
                 }
                 Told::Closed => self.watch(Input::Eof).await?,
-                Told::Released => self.end_if_over()?,
+                Told::Held => {
+                    self.run.desk.tell(RunEventKind::Held)?;
+                    self.watch(Input::Held).await?;
+                }
+                Told::Released => {
+                    self.run.desk.tell(RunEventKind::Released)?;
+                    self.watch(Input::Released).await?;
+                    if self.has_a_prompt() {
+                        self.watch(Input::Prompted).await?;
+                    }
+                    self.end_if_over()?;
+                }
                 // What they are for is told by events; a turn that is not broken off is left to the ladder.
                 Told::Submitted | Told::Settled(_) | Told::Unsettled | Told::TurnOver => {}
             }

@@ -26,8 +26,6 @@ pub(super) enum Happened {
     TurnEnded,
     /// A person took the keys.
     Held,
-    /// They gave them back.
-    Released,
     Time,
 }
 
@@ -72,6 +70,7 @@ impl Driver<'_> {
         if !self.pump.is_taken() && matches!(happened, Happened::Time | Happened::Seen(_)) {
             return;
         }
+        let has_keys = self.is_typing() && self.take_keys();
         match &mut self.doing {
             Doing::Nothing => {}
             Doing::Typing(typing) => {
@@ -80,30 +79,26 @@ impl Driver<'_> {
                     Happened::Status(status) => typing::Input::Status(status.clone()),
                     Happened::Recorded(text) => typing::Input::Recorded(text),
                     Happened::Held => typing::Input::Held,
-                    Happened::Released => typing::Input::Released,
                     Happened::TurnEnded => return,
                     Happened::Time => typing::Input::Tick,
                 };
-                match typing.step(now, input) {
-                    typing::Action::Nothing => {}
-                    typing::Action::Write(bytes) => drop(self.pump.type_in(&bytes)),
-                    typing::Action::Submitted => {
-                        self.rest();
-                        self.told.push(Told::Submitted);
-                    }
-                    typing::Action::Failed(cause) => {
-                        self.rest();
-                        self.told.push(Told::NotSubmitted(cause));
-                        self.turn(now, &turning::Input::Untaken);
-                    }
+                let actions = match (has_keys, typing.is_held()) {
+                    (false, false) => [typing.step(now, typing::Input::Held), typing.step(now, input)],
+                    // What there is to see comes first.
+                    (true, true) => [typing.step(now, input), typing.step(now, typing::Input::Released)],
+                    (true, false) | (false, true) => [typing.step(now, input), typing::Action::Nothing],
+                };
+                if !typing.has_begun() {
+                    self.keys = None;
                 }
+                actions.into_iter().for_each(|action| self.type_on(now, action));
             }
             Doing::Interrupting(interrupting) => {
                 let input = match happened {
                     Happened::Seen(sight) => interrupting::Input::Seen(sight),
                     Happened::Status(status) => interrupting::Input::Status(status),
                     Happened::TurnEnded => interrupting::Input::TurnEnded,
-                    Happened::Recorded(_) | Happened::Held | Happened::Released => return,
+                    Happened::Recorded(_) | Happened::Held => return,
                     Happened::Time => interrupting::Input::Tick,
                 };
                 match interrupting.step(now, input) {
@@ -123,6 +118,22 @@ impl Driver<'_> {
                         self.told.push(Told::Unsettled);
                     }
                 }
+            }
+        }
+    }
+
+    fn type_on(&mut self, now: Duration, action: typing::Action) {
+        match action {
+            typing::Action::Nothing => {}
+            typing::Action::Write(bytes) => drop(self.pump.type_in(&bytes)),
+            typing::Action::Submitted => {
+                self.rest();
+                self.told.push(Told::Submitted);
+            }
+            typing::Action::Failed(cause) => {
+                self.rest();
+                self.told.push(Told::NotSubmitted(cause));
+                self.turn(now, &turning::Input::Untaken);
             }
         }
     }

@@ -149,7 +149,7 @@ impl Live {
                     }
                 }
                 Told::Answered(_) => self.blocked = None,
-                Told::Alive | Told::Released | Told::Closed => {}
+                Told::Alive | Told::Held | Told::Released | Told::Closed => {}
             }
         }
     }

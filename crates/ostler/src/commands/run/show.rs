@@ -124,6 +124,8 @@ impl Show {
                 Some(format!("{NOTE}resuming{NOTE:#}, attempt {attempt}: {}\n", plain(reason)))
             }
             RunEventKind::Spawned { command, .. } => self.spawned(command),
+            RunEventKind::Held => Some(format!("{NOTE}held{NOTE:#}: somebody took its terminal\n")),
+            RunEventKind::Released => Some(format!("{NOTE}released{NOTE:#}: the terminal was given back\n")),
             RunEventKind::Seen { .. }
             | RunEventKind::Unparked
             | RunEventKind::Exited { .. }

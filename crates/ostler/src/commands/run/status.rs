@@ -166,6 +166,7 @@ impl Status {
             State::Working => "thinking",
             State::Waiting => "working in the background",
             State::Ending | State::Exited => "ending",
+            State::Held => "somebody has its terminal",
             State::Parked => "waiting",
             State::Stopped => "stopping",
         }

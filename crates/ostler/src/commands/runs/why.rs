@@ -115,6 +115,8 @@ pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
         RunEventKind::Bridge(event) if event.is_life() => vec![Input::BridgeCall],
         RunEventKind::Parked { .. } => vec![Input::Parked],
         RunEventKind::Unparked => vec![Input::Unparked],
+        RunEventKind::Held => vec![Input::Held],
+        RunEventKind::Released => vec![Input::Released],
         RunEventKind::Exited { .. } => vec![Input::Exited, Input::Eof],
         RunEventKind::Bridge(_)
         | RunEventKind::Noise { .. }
