@@ -33,6 +33,7 @@ use crate::terminal::pty::Size;
 
 pub use contained::{Contained, Guard};
 pub use error::StartError;
+pub use launch::Ahead;
 pub use leaf::anticipate;
 
 /// Forces a tier, for tests: the value is a [`Tier`]'s name.

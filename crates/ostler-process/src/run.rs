@@ -41,7 +41,7 @@ use ostler_agent::run_event::{ResumedBy, RunEvent, RunEventKind};
 use ostler_agent::waiting::Reach;
 use ostler_agent::watchdog::{Input, Watchdog};
 
-use crate::contain::{Contained, Spawn, Stdin};
+use crate::contain::{Ahead, Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError, Past};
 pub use account::{limits_from, limits_json, sentence};
 use attempt::Attempt;
@@ -146,7 +146,7 @@ pub async fn run(
     incoming: Incoming,
     observe: &mut Observer<'_>,
 ) -> Result<Report, RunError> {
-    let Incoming { requests, bridge } = incoming;
+    let Incoming { ahead, requests, bridge } = incoming;
     let (mut past, prompt, age) = match beginning {
         Beginning::New => (None, None, Duration::ZERO),
         Beginning::GoneOn { past, prompt, age } => (Some(past), prompt, age),
@@ -161,6 +161,7 @@ pub async fn run(
     let workplace = Workplace::new(&plan.workspace, journal.folder());
     let mut run = Run {
         plan,
+        ahead,
         workplace,
         desk: Desk::new(journal, observe, age),
         dog: Watchdog::new(plan.policy.limits),
@@ -217,6 +218,7 @@ fn jitter(run: &str) -> Duration {
 /// What lasts from the first process of a run to the last.
 struct Run<'a> {
     plan: &'a Plan<'a>,
+    ahead: Option<Ahead>,
     workplace: Workplace,
     desk: Desk<'a>,
     dog: Watchdog,
@@ -357,7 +359,7 @@ impl<'a> Run<'a> {
             guard: self.plan.guard.clone(),
         };
         self.workplace.look();
-        let mut child = match Contained::start(spawn).await {
+        let mut child = match Contained::start_ahead(spawn, self.ahead.take()).await {
             Ok(child) => child,
             Err(error) => {
                 return Ok(Err(RunOutcome::NeverStarted { reason: account::with_causes(&error) }));

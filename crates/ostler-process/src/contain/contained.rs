@@ -17,7 +17,7 @@ use tokio::process::Child;
 use super::ending::{Family, KILL_LIMIT, Reach};
 use super::error::StartError;
 use super::family;
-use super::launch::{self, Pipes};
+use super::launch::{self, Ahead, Pipes};
 use super::wire::{self, Farewell, MESSAGE_BYTES, Order, Report};
 use super::{Exit, Spawn, StopSignal, Survivors, Tier, TreeSample};
 use crate::terminal::pty::Pty;
@@ -91,7 +91,12 @@ impl Contained {
     /// Starts a guardian, and the agent contained by it in the best tier that works. Dropping the future ends what was
     /// started so far. Needs a tokio runtime with I/O and time.
     pub async fn start(spawn: Spawn<'_>) -> Result<Self, StartError> {
-        launch::start(&spawn).await
+        launch::start(&spawn, None).await
+    }
+
+    /// The same, with a guardian that waits already, if it fits.
+    pub async fn start_ahead(spawn: Spawn<'_>, ahead: Option<Ahead>) -> Result<Self, StartError> {
+        launch::start(&spawn, ahead).await
     }
 
     pub(super) fn new(launched: Launched) -> Self {

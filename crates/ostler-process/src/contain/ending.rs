@@ -47,14 +47,18 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Everyone who lives and is reached. Without a family there are no descendants to be looked for.
+    /// Everyone who lives and is reached. Without a family there are no descendants, with or without the mark: every
+    /// process of the machine need not be looked at.
     pub(super) fn living(&self, family: Family) -> Vec<Process> {
-        let descendants = match (family, self.ancestor) {
-            (Family::Possible, Some(ancestor)) => family::descendants(&family::everyone(), ancestor),
-            (Family::None, _) | (_, None) => Vec::new(),
+        let (descendants, marked) = match (family, self.ancestor) {
+            (Family::None, _) => (Vec::new(), Vec::new()),
+            (Family::Possible, None) => (Vec::new(), family::marked(&self.mark)),
+            (Family::Possible, Some(ancestor)) => {
+                (family::descendants(&family::everyone(), ancestor), family::marked(&self.mark))
+            }
         };
         let members = self.leaf().map(Leaf::members).unwrap_or_default();
-        let all = descendants.into_iter().chain(members).chain(family::marked(&self.mark));
+        let all = descendants.into_iter().chain(members).chain(marked);
         let found: HashMap<Pid, Process> = all.map(|process| (process.pid, process)).collect();
         found.into_values().filter(Process::is_alive).collect()
     }

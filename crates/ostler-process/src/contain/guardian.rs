@@ -64,7 +64,8 @@ fn close_inherited() {
 
 fn serve() -> io::Result<()> {
     let lifeline = BlockingStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
-    let Some((brief, descriptors)) = wire::receive::<Brief>(&lifeline)? else { return Ok(()) };
+    // Fails unless it is a socket, before anything is started.
+    lifeline.take_error()?;
     // Without `/proc` it is called as its program is.
     let _ = fs::write("/proc/self/comm", NAME);
     // Fails only for the leader of a group, who then has what it is for.
@@ -74,7 +75,10 @@ fn serve() -> io::Result<()> {
     runtime.block_on(async {
         // Listened for before there is anything to be told of.
         let ears = Ears::open()?;
-        match Guardian::start(&lifeline, brief, descriptors) {
+        let waiting = Waiting::start()?;
+        // It may be a while until somebody knows what is to be guarded. Nobody left: the shim goes as we do.
+        let Some((brief, descriptors)) = wire::receive::<Brief>(&lifeline)? else { return Ok(()) };
+        match Guardian::start(&lifeline, waiting, brief, descriptors) {
             Ok(mut guardian) => guardian.watch(lifeline, ears).await,
             Err(Refusal { step, errno }) => wire::send(&lifeline, &Report::StartFailed { step, errno }, &[]),
         }
@@ -110,6 +114,27 @@ enum Input {
     Signalled,
 }
 
+/// A shim that waits to be told what to become: started before that is known.
+struct Waiting {
+    shim: Pid,
+    status: BlockingStream,
+}
+
+impl Waiting {
+    fn start() -> io::Result<Self> {
+        let (status, theirs) = BlockingStream::pair()?;
+        let child = Command::new("/proc/self/exe")
+            .arg(SHIM)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .spawn()?;
+        let shim = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        Ok(Self { shim, status })
+    }
+}
+
 struct Guardian {
     reach: Reach,
     leader: Pid,
@@ -118,7 +143,12 @@ struct Guardian {
 
 impl Guardian {
     /// Starts the agent. On failure nothing is left.
-    fn start(lifeline: &BlockingStream, brief: Brief, descriptors: Vec<OwnedFd>) -> Result<Self, Refusal> {
+    fn start(
+        lifeline: &BlockingStream,
+        waiting: Waiting,
+        brief: Brief,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Self, Refusal> {
         let fault = |error: io::Error| refused(Step::Guard, &error);
         if brief.v != wire::VERSION {
             return Err(refused(Step::Guard, &Errno::PROTO.into()));
@@ -134,17 +164,7 @@ impl Guardian {
         if brief.tier == Tier::PidNs && !is_first_of_its_namespace() {
             return Err(refused(Step::Contain, &Errno::PERM.into()));
         }
-        let (mut status, theirs) = BlockingStream::pair().map_err(fault)?;
-        let child = Command::new("/proc/self/exe")
-            .arg(SHIM)
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .current_dir("/")
-            .spawn()
-            .map_err(fault)?;
-        let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let Some(leader) = leader else { return Err(refused(Step::Guard, &Errno::SRCH.into())) };
+        let Waiting { shim: leader, mut status } = waiting;
         let mut guardian = Self { reach, leader, exit: None };
         let streams = [plan.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let handed = wire::send(&status, &ShimBrief { guardian: getpid().as_raw_pid() }, &streams);

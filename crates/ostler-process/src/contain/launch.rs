@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as BlockingStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,8 +34,35 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// How much of a run's name goes into the mark; a run's id is shorter.
 const RUN_CHARS: usize = 48;
 
+/// A guardian that waits for something to guard. To start it, and what becomes the agent, takes some milliseconds, which
+/// whoever knows that there will be a start can spend on something else. Dropped, it goes without having done anything.
+#[derive(Debug)]
+pub struct Ahead {
+    guard: PathBuf,
+    guardian: Child,
+    lifeline: BlockingStream,
+}
+
+impl Ahead {
+    /// Starts one. That it fails costs only the time that it would have saved: a start will fail again, and say why.
+    pub fn begin(guard: &Path) -> Option<Self> {
+        let (guardian, lifeline) = guardian(Tier::Cgroup, guard).ok()?;
+        Some(Self { guard: guard.to_owned(), guardian, lifeline })
+    }
+
+    /// Its process, until it was waited for.
+    pub fn pid(&self) -> Option<u32> {
+        self.guardian.id()
+    }
+
+    /// Whether it is one that this start would make itself.
+    fn fits(&self, tier: Tier, guard: &Path) -> bool {
+        tier != Tier::PidNs && self.guard == guard
+    }
+}
+
 /// Starts the guardian and, through it, the agent.
-pub(super) async fn start(spawn: &Spawn<'_>) -> Result<Contained, StartError> {
+pub(super) async fn start(spawn: &Spawn<'_>, mut ahead: Option<Ahead>) -> Result<Contained, StartError> {
     let forced = forced(spawn.tier, std::env::var_os(FORCE_TIER).as_deref())?;
     let mark = mark(spawn.run);
     let plan = encode(spawn, &mark)?;
@@ -47,7 +74,7 @@ pub(super) async fn start(spawn: &Spawn<'_>) -> Result<Contained, StartError> {
     let mut refusal = None;
     for tier in tiers {
         let attempted = match prepare(*tier, &launch.mark) {
-            Ok(leaf) => launch.attempt(*tier, leaf).await,
+            Ok(leaf) => launch.attempt(*tier, leaf, &mut ahead).await,
             Err(source) => Err(StartError::Tier { tier: *tier, source }),
         };
         match attempted {
@@ -109,15 +136,22 @@ struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    async fn attempt(&self, tier: Tier, leaf: Option<Leaf>) -> Result<Contained, StartError> {
+    async fn attempt(
+        &self,
+        tier: Tier,
+        leaf: Option<Leaf>,
+        ahead: &mut Option<Ahead>,
+    ) -> Result<Contained, StartError> {
         let spawn = self.spawn;
         let what = Attempt { program: &spawn.program, folder: &spawn.cwd, guard: &spawn.guard, tier };
         let fault = |source| StartError::Guard { guard: spawn.guard.clone(), source };
-        let (ours, theirs) = BlockingStream::pair().map_err(fault)?;
         let (pipes, streams) = Pipes::open(spawn.stdin).map_err(fault)?;
-        let guardian = match command(tier, &spawn.guard) {
-            Ok(mut command) => command.stdin(OwnedFd::from(theirs)).spawn().map_err(fault)?,
-            Err(source) => return Err(StartError::Tier { tier, source }),
+        let (guardian, ours) = match ahead.take_if(|ahead| ahead.fits(tier, &spawn.guard)) {
+            Some(Ahead { guardian, lifeline, .. }) => (guardian, lifeline),
+            None => guardian(tier, &spawn.guard).map_err(|unstarted| match unstarted {
+                Unstarted::Tier(source) => StartError::Tier { tier, source },
+                Unstarted::Guard(source) => fault(source),
+            })?,
         };
         let ancestor = guardian.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let mut ahead = JoinSet::new();
@@ -161,6 +195,22 @@ async fn reaped(mut guardian: Child) {
     if tokio::time::timeout(START_LIMIT, guardian.wait()).await.is_err() {
         tracing::warn!("a guardian does not end");
     }
+}
+
+/// Why there is no guardian.
+enum Unstarted {
+    /// It cannot be had in this tier.
+    Tier(io::Error),
+    /// It cannot be started.
+    Guard(io::Error),
+}
+
+/// A guardian that waits to be told what to guard, and our end of its lifeline.
+fn guardian(tier: Tier, guard: &Path) -> Result<(Child, BlockingStream), Unstarted> {
+    let (ours, theirs) = BlockingStream::pair().map_err(Unstarted::Guard)?;
+    let mut command = command(tier, guard).map_err(Unstarted::Tier)?;
+    let child = command.stdin(OwnedFd::from(theirs)).spawn().map_err(Unstarted::Guard)?;
+    Ok((child, ours))
 }
 
 fn command(tier: Tier, guard: &Path) -> io::Result<Command> {

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use super::attempt::Attempt;
 use super::bridge::Bridge;
 use super::requests::Request;
+use crate::contain::Ahead;
 use crate::terminal::pty::Size;
 
 /// How long nothing is watched, at most.
@@ -81,6 +82,8 @@ pub enum Watching {
 
 /// What comes in from outside while a run lasts.
 pub struct Incoming {
+    /// A guardian for its first process, if one waits already.
+    pub ahead: Option<Ahead>,
     /// What is asked of it.
     pub requests: mpsc::Receiver<Request>,
     /// What happens at its bridge. It is read for as long as the run lasts.

@@ -111,7 +111,7 @@ async fn supervised(
 ) -> Result<Report, Failure> {
     let door = door(&prepared, here);
     let (ask, mut requests) = mpsc::channel(REQUESTS);
-    let Prepared { mut plan, facts, beginning, journal, rehearsed, wanted, kept } = prepared;
+    let Prepared { mut plan, ahead, facts, beginning, journal, rehearsed, wanted, kept } = prepared;
     let mut telling = Telling::begin(voice, &facts, plan.policy.limits, journal.folder())?;
     let (mut answering, questions) = answering::begin(voice);
     let mut observe = |event: &RunEvent, line: &str| {
@@ -127,7 +127,7 @@ async fn supervised(
         Ok((bridged, events)) => {
             plan.bridge = bridged.as_ref().map(|bridged| bridged as &dyn Bridge);
             plan.warnings = bridged.as_ref().map(Bridged::warnings).unwrap_or_default();
-            let incoming = Incoming { requests, bridge: events };
+            let incoming = Incoming { ahead, requests, bridge: events };
             let ended = tokio::select! {
                 ended = run::run(&plan, &facts, beginning, journal, incoming, &mut observe) => ended,
                 never = forward(signals, ask.clone()) => match never {},

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ostler_agent::agent::{Agent, Engine};
 use ostler_agent::budget::Ledger;
+use ostler_process::contain::Ahead;
 use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
@@ -67,7 +68,7 @@ pub(crate) enum RunUsage {
         #[source]
         source: io::Error,
     },
-    #[error("agent `{name}` is a terminal program, which cannot be run yet")]
+    #[error("agent `{name}` is a terminal program that Ostler cannot drive")]
     Terminal { name: &'static str },
     #[error("agent `{name}` cannot be driven that way")]
     NoSuchEngine { name: &'static str },
@@ -132,6 +133,8 @@ pub(super) struct Found {
 /// A run that can begin.
 pub(super) struct Prepared<'a> {
     pub(super) plan: Plan<'a>,
+    /// What will guard its first process.
+    pub(super) ahead: Option<Ahead>,
     pub(super) facts: Facts,
     pub(super) beginning: Beginning,
     pub(super) journal: Journal,
@@ -282,6 +285,8 @@ pub(super) async fn prepare<'a>(
     });
     let folder = here.home.runs().join(&facts.run);
     plan.launch(&folder.join("private")).map_err(RunError::from)?;
+    // It gets ready while the run's folder is made.
+    let ahead = Ahead::begin(&plan.guard);
     here.home.create()?;
     let (journal, beginning) = open(choice, &facts, terms, here)?;
     let rehearsed = match play {
@@ -304,7 +309,7 @@ pub(super) async fn prepare<'a>(
         Some(set) => set.endpoint(),
         None => plan.agent.endpoint(&variable),
     };
-    Ok(Prepared { plan, facts, beginning, journal, rehearsed, wanted, kept })
+    Ok(Prepared { plan, ahead, facts, beginning, journal, rehearsed, wanted, kept })
 }
 
 fn open(
