@@ -18,11 +18,13 @@
 //! - [`canonical`]: messages in one form; [`history`]: a conversation that an agent is to go on with.
 //! - [`fingerprint`]: what a conversation is looked up by; [`reply`]: a turn's events as messages of it; [`leasing`]:
 //!   which live session a conversation gets.
+//! - [`access`]: what a key opens, and how much of it.
 //! - [`look`]: what a terminal shows; [`dialogs`]: its dialogs, [`answering`]: how they are answered; [`typing`],
 //!   [`interrupting`]: how a prompt gets in, and how a turn is broken off.
 //! - [`remembering`]: what of an agent's own record is worth remembering.
 //! - [`document`]: files that people write, read with errors that help.
 
+pub mod access;
 pub mod advice;
 pub mod agent;
 pub mod agents;

@@ -5,42 +5,50 @@
 //! dropped with the connection.
 
 mod admission;
+mod around;
 pub mod keys;
+mod metrics;
 mod models;
 mod reading;
+mod serving;
 mod streaming;
+mod visits;
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request as Incoming, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post};
+use ostler_agent::access::Scope;
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::leasing::{Place, Terms};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::live::{Phase, SessionFailure, Start};
 use crate::narration::Narration;
 use crate::pool::{Answer, Pool, Turn, TurnError};
 use crate::wire::{Delivery, Format, Head, Kind, Piece, Problem, Request};
-use keys::{Key, Keys};
+use around::RequestId;
+use keys::Keys;
+use metrics::Metrics;
 use models::Models;
 use streaming::Streaming;
+use visits::{Lasting, Visitor, Visits};
 
 /// How long the first word is waited for before an answer is begun. What fails until then has a status of its own.
 const FIRST_WORD: Duration = Duration::from_secs(10);
-
-/// How long connections may take to end once there is nothing more to say.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What could not be honoured.
 const IGNORED: HeaderName = HeaderName::from_static("x-ostler-ignored");
@@ -49,6 +57,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The folder that a session is to work in.
 const FOLDER: &str = "x-ostler-cwd";
+/// What the agent may do without asking: `deny`, `edits` or `all`, and never more than the key allows.
+const PERMISSIONS: &str = "x-ostler-permissions";
 
 /// What is served, and to whom.
 pub struct Offer {
@@ -56,9 +66,7 @@ pub struct Offer {
     pub keys: Keys,
     /// The agent behind it, by its name.
     pub agent: &'static str,
-    /// What it may do without asking.
-    pub permissions: Permissions,
-    /// Folders below which a request may name one to work in: absolute, with links resolved.
+    /// Folders below which any request may name one to work in: absolute, with links resolved.
     pub folders: Vec<PathBuf>,
 }
 
@@ -67,7 +75,11 @@ pub struct Gateway<S: Start> {
     pool: Pool<S>,
     offer: Offer,
     models: Models,
+    visits: Visits,
+    metrics: Metrics,
     address: SocketAddr,
+    /// Nothing new is begun any more.
+    is_closing: AtomicBool,
 }
 
 /// They could not be opened.
@@ -88,9 +100,6 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
-    /// It broke while it was served.
-    #[error("could not go on serving")]
-    Serve(#[source] std::io::Error),
 }
 
 impl OpenError {
@@ -99,7 +108,6 @@ impl OpenError {
         match self {
             Self::Keyless { .. } => Some("make a key, or listen on 127.0.0.1".to_owned()),
             Self::Listen { .. } => Some("choose another address with --listen".to_owned()),
-            Self::Serve(_) => None,
         }
     }
 }
@@ -123,7 +131,16 @@ pub async fn open<S: Start>(
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let models = Models::of(offer.agent);
-    Ok(Listening { listener, gateway: Arc::new(Gateway { pool, offer, models, address }) })
+    let gateway = Gateway {
+        pool,
+        offer,
+        models,
+        visits: Visits::new(),
+        metrics: Metrics::default(),
+        address,
+        is_closing: AtomicBool::new(false),
+    };
+    Ok(Listening { listener, gateway: Arc::new(gateway) })
 }
 
 impl<S: Start> Listening<S> {
@@ -132,44 +149,32 @@ impl<S: Start> Listening<S> {
         self.gateway.address
     }
 
-    /// Serves until `stop` is ready, then lets turns end for so long, breaks off the rest, and closes all sessions.
-    pub async fn serve(
-        self,
-        stop: impl Future<Output = ()> + Send + 'static,
-        drain: Duration,
-    ) -> Result<(), OpenError> {
+    /// Serves until `stop` is ready, then lets turns end for so long, breaks off the rest, and closes all sessions. Who
+    /// comes meanwhile is told that nothing new is begun.
+    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static, drain: Duration) {
         let Self { listener, gateway } = self;
         let router = Router::new()
             .route("/", get(page))
             .route("/healthz", get(|| async { "ok\n" }))
-            .route("/readyz", get(|| async { "ok\n" }))
+            .route("/readyz", get(around::readyz::<S>))
+            .route("/metrics", get(metrics::show::<S>))
             .route("/v1/models", get(models::list::<S>))
             .route("/v1/messages", post(messages::<S>))
             .route("/v1/messages/count_tokens", post(count_tokens::<S>))
             .route("/v1/chat/completions", post(chat::<S>))
             .route("/v1/responses", post(responses::<S>))
             .fallback(absent)
+            .method_not_allowed_fallback(unsuited)
+            .layer(from_fn_with_state(gateway.clone(), around::around::<S>))
             .with_state(gateway.clone());
-        let (closing, closed) = tokio::sync::oneshot::channel::<()>();
-        let served = axum::serve(listener, router).with_graceful_shutdown(async move {
-            // Also where nobody says so any more.
-            let _ = closed.await;
-        });
+        let closing = CancellationToken::new();
         let ending = async {
             stop.await;
-            let _ = closing.send(());
+            gateway.is_closing.store(true, Ordering::Relaxed);
             gateway.pool.close(drain).await;
+            closing.cancel();
         };
-        let mut serving = std::pin::pin!(served.into_future());
-        let served = tokio::select! {
-            served = serving.as_mut() => {
-                gateway.pool.close(drain).await;
-                served
-            }
-            // Who does not read what he asked for is not waited for.
-            () = ending => tokio::time::timeout(FAREWELL, serving).await.unwrap_or(Ok(())),
-        };
-        served.map_err(OpenError::Serve)
+        tokio::join!(serving::serve(listener, router, closing.clone()), ending);
     }
 }
 
@@ -179,7 +184,15 @@ async fn page() -> &'static str {
 
 async fn absent(incoming: Incoming) -> Response {
     let message = format!("there is nothing at {}", incoming.uri().path());
-    refuse(Format::Chat, &Problem::new(Kind::Absent, &message))
+    refuse(around::format_of(incoming.uri().path()), &Problem::new(Kind::Absent, &message))
+}
+
+async fn unsuited(incoming: Incoming) -> Response {
+    let message = format!("{} is not for {}", incoming.uri().path(), incoming.method());
+    let mut response =
+        refuse(around::format_of(incoming.uri().path()), &Problem::new(Kind::Invalid, &message));
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
 }
 
 async fn messages<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incoming: Incoming) -> Response {
@@ -196,7 +209,7 @@ async fn responses<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incoming: I
 
 /// Nobody tells how many they are, and they are not guessed.
 async fn count_tokens<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incoming: Incoming) -> Response {
-    let problem = match gateway.admit(incoming.headers()) {
+    let problem = match gateway.admit(incoming.headers(), Scope::Chat) {
         Ok(_) => Problem::new(Kind::Unbuilt, "an agent does not count tokens ahead"),
         Err(problem) => problem,
     };
@@ -247,40 +260,34 @@ pub(crate) fn problem_of(error: &TurnError) -> Problem {
 }
 
 impl<S: Start> Gateway<S> {
-    /// Who it is.
-    fn admit(&self, headers: &HeaderMap) -> Result<&Key, Problem> {
-        admission::is_meant(headers, self.address)?;
-        self.offer.keys.admit(headers)
+    /// Who it is, if he may do this.
+    fn admit(&self, headers: &HeaderMap, wanted: Scope) -> Result<Visitor, Problem> {
+        self.visits.admit(&self.offer.keys, headers, wanted)
     }
 
     async fn answer(&self, format: Format, incoming: Incoming) -> Response {
-        let id = Uuid::new_v4().simple().to_string();
-        let mut response = match self.attempt(format, &id, incoming).await {
-            Ok(response) => response,
-            Err(problem) => {
-                tracing::info!(target: "ostler::http", request = id, status = problem.kind.status(), "refused");
-                refuse(format, &problem)
-            }
+        let id = match incoming.extensions().get::<RequestId>() {
+            Some(RequestId(id)) => id.clone(),
+            None => Uuid::new_v4().simple().to_string(),
         };
-        if let Ok(id) = HeaderValue::from_str(&format!("req_{id}")) {
-            response.headers_mut().insert(REQUEST_ID, id.clone());
-            response.headers_mut().insert(X_REQUEST_ID, id);
-        }
-        response
+        self.attempt(format, &id, incoming).await.unwrap_or_else(|problem| refuse(format, &problem))
     }
 
     async fn attempt(&self, format: Format, id: &str, incoming: Incoming) -> Result<Response, Problem> {
-        let tenant = self.admit(incoming.headers())?.id.clone();
-        let folder = self.folder(incoming.headers())?;
+        let visitor = self.admit(incoming.headers(), Scope::Chat)?;
+        let folder = self.folder(&visitor, incoming.headers())?;
+        let permissions = permissions(&visitor, incoming.headers())?;
         let request = format.read(&reading::json(incoming).await?)?;
-        let terms = self.terms(tenant, folder, &request)?;
+        let terms = self.terms(&visitor, folder, permissions, &request)?;
+        let underway = visitor.begin_turn()?;
         let head = Head { id: id.to_owned(), model: request.model.clone(), created: seconds_now() };
         let answer = self.pool.complete(Turn { terms, history: request.history });
         let mut response = match request.delivery {
             Delivery::Whole => body(StatusCode::OK, &whole(format, &head, answer).await?),
             Delivery::Streamed { .. } => {
                 let encoder = format.encoder(head, request.delivery);
-                Streaming::begin(answer, encoder, FIRST_WORD).await?
+                let response = Streaming::begin(answer, encoder, FIRST_WORD).await?;
+                response.map(|body| Lasting::body(body, underway))
             }
         };
         if let Ok(ignored) = HeaderValue::from_str(&request.ignored.join(", "))
@@ -291,7 +298,13 @@ impl<S: Start> Gateway<S> {
         Ok(response)
     }
 
-    fn terms(&self, tenant: String, workspace: Place, request: &Request) -> Result<Terms, Problem> {
+    fn terms(
+        &self,
+        visitor: &Visitor,
+        workspace: Place,
+        permissions: Permissions,
+        request: &Request,
+    ) -> Result<Terms, Problem> {
         if !request.tools.is_empty() {
             let message = "tools that the program runs itself are not offered to the agent yet";
             return Err(Problem::invalid(message).about("tools"));
@@ -300,28 +313,45 @@ impl<S: Start> Gateway<S> {
             let message = "answers are not kept: send the conversation";
             return Err(Problem::invalid(message).about("previous_response_id"));
         }
+        let model = self.models.find(&request.model)?;
+        if !visitor.key.policy.allows_model(&request.model) {
+            return Err(Problem::new(Kind::Forbidden, "this key may not ask this model").about("model"));
+        }
         Ok(Terms {
-            tenant,
+            tenant: visitor.key.id.clone(),
             agent: self.offer.agent.to_owned(),
             engine: Engine::Stream,
-            model: self.models.find(&request.model)?,
+            model,
             workspace,
             system_prompt: request.system.clone(),
-            permissions: self.offer.permissions,
+            permissions,
             allow: Vec::new(),
             tools: String::new(),
         })
     }
 
     /// The folder that a request names, if it may.
-    fn folder(&self, headers: &HeaderMap) -> Result<Place, Problem> {
+    fn folder(&self, visitor: &Visitor, headers: &HeaderMap) -> Result<Place, Problem> {
         let Some(named) = headers.get(FOLDER) else { return Ok(Place::Own) };
         let forbidden = || Problem::new(Kind::Forbidden, "this folder may not be worked in").about(FOLDER);
         let named = named.to_str().map_err(|_| forbidden())?;
         let folder = PathBuf::from(named).canonicalize().map_err(|_| forbidden())?;
-        let is_allowed = folder.is_dir() && self.offer.folders.iter().any(|root| folder.starts_with(root));
-        if is_allowed { Ok(Place::Folder(folder)) } else { Err(forbidden()) }
+        let is_allowed = self.offer.folders.iter().any(|root| folder.starts_with(root))
+            || visitor.key.policy.allows_folder(&folder);
+        if is_allowed && folder.is_dir() { Ok(Place::Folder(folder)) } else { Err(forbidden()) }
     }
+}
+
+/// What the agent may do: as much as the key allows, or what the request names, if that is not more.
+fn permissions(visitor: &Visitor, headers: &HeaderMap) -> Result<Permissions, Problem> {
+    let wanted = headers.get(PERMISSIONS).map(|named| {
+        let named = named.to_str().ok().and_then(Permissions::named);
+        named.ok_or_else(|| Problem::invalid("this must be `deny`, `edits` or `all`").about(PERMISSIONS))
+    });
+    let permitted = visitor.key.policy.permits(wanted.transpose()?);
+    permitted.ok_or_else(|| {
+        Problem::new(Kind::Forbidden, "this key does not allow an agent that much").about(PERMISSIONS)
+    })
 }
 
 async fn whole(format: Format, head: &Head, mut answer: Answer) -> Result<Value, Problem> {

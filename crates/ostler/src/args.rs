@@ -2,12 +2,12 @@
 
 use clap::{Parser, Subcommand};
 
-#[cfg(target_os = "linux")]
-use crate::commands::serve;
 use crate::commands::{
     agents, answer, attach, completions, config, doctor, memory, rehearse, run, runs, say, sessions, smoke,
     stop,
 };
+#[cfg(target_os = "linux")]
+use crate::commands::{keys, serve};
 use crate::config::ColorWhen;
 
 /// Runs coding agents for you: supervised, scriptable, remembered.
@@ -68,6 +68,9 @@ pub(crate) enum Command {
     /// Let programs talk to your agent through the APIs they already speak.
     #[cfg(target_os = "linux")]
     Serve(serve::Args),
+    /// Who may talk to what is served, and what each may do.
+    #[cfg(target_os = "linux")]
+    Keys(keys::Args),
     /// Tell what is fine here, what is missing, and what to do about it.
     Doctor(doctor::Args),
     /// Show and check the configuration.
@@ -93,7 +96,7 @@ impl Command {
             | Self::Memory(_)
             | Self::Rehearse(_) => false,
             #[cfg(target_os = "linux")]
-            Self::Serve(_) => false,
+            Self::Serve(_) | Self::Keys(_) => false,
         }
     }
 }

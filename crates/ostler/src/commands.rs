@@ -8,6 +8,8 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod hook;
+#[cfg(target_os = "linux")]
+pub(crate) mod keys;
 pub(crate) mod memory;
 pub(crate) mod rehearse;
 pub(crate) mod run;
@@ -61,6 +63,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             Command::Memory(args) => memory::run(args, &here).await,
             #[cfg(target_os = "linux")]
             Command::Serve(args) => serve::run(args, &here).await,
+            #[cfg(target_os = "linux")]
+            Command::Keys(args) => keys::run(args, &here),
             Command::Doctor(args) => doctor::run(args, &here).await,
             Command::Config(args) => config::run(args, &here),
             Command::Completions(args) => completions::run(args),

@@ -19,6 +19,8 @@ use crate::commands::smoke::{NOT_GREEN, SmokeError};
 use crate::config::{ConfigError, TrustError};
 use crate::home::HomeError;
 use crate::interrupt::Interrupted;
+#[cfg(target_os = "linux")]
+use crate::kept_keys::KeysError;
 use crate::log::LogError;
 use crate::programs::UnknownAgent;
 
@@ -48,6 +50,9 @@ pub(crate) enum Failure {
     Interrupted(#[from] Interrupted),
     #[error(transparent)]
     Journal(#[from] JournalError),
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Keys(#[from] KeysError),
     #[error(transparent)]
     Locate(#[from] LocateError),
     #[error(transparent)]
@@ -90,6 +95,8 @@ impl Failure {
             Self::Home(error) => error.hint(),
             Self::Install(error) => error.hint(),
             Self::Journal(error) => error.hint(),
+            #[cfg(target_os = "linux")]
+            Self::Keys(error) => error.hint(),
             Self::Locate(error) => error.hint(),
             Self::Log(error) => error.hint(),
             Self::Memory(error) => error.hint(),
@@ -124,7 +131,9 @@ impl Failure {
             Self::Smoke(error) if error.is_answer() => NOT_GREEN,
             Self::Interrupted(by) => by.exit_code(),
             #[cfg(target_os = "linux")]
-            Self::Serve(_) => INTERNAL,
+            Self::Keys(error) if error.is_usage() => USAGE,
+            #[cfg(target_os = "linux")]
+            Self::Serve(_) | Self::Keys(_) => INTERNAL,
             Self::Attach(_)
             | Self::Call(_)
             | Self::CurrentDir(_)

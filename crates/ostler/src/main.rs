@@ -9,6 +9,8 @@ mod display;
 mod failure;
 mod home;
 mod interrupt;
+#[cfg(target_os = "linux")]
+mod kept_keys;
 mod log;
 mod programs;
 mod progress;

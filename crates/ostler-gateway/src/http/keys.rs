@@ -1,6 +1,9 @@
 //! Who may come in: a key, kept as its hash, and compared in constant time.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use axum::http::{HeaderMap, header};
+use ostler_agent::access::Policy;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
@@ -15,16 +18,18 @@ pub struct Key {
     /// What it is known by: not a secret.
     pub id: String,
     hash: [u8; 32],
+    /// What it may do.
+    pub policy: Policy,
 }
 
 impl Key {
     /// Of a secret.
-    pub fn of(id: &str, secret: &str) -> Self {
-        Self { id: id.to_owned(), hash: Sha256::digest(secret.as_bytes()).into() }
+    pub fn of(id: &str, secret: &str, policy: Policy) -> Self {
+        Self { id: id.to_owned(), hash: Sha256::digest(secret.as_bytes()).into(), policy }
     }
 
     /// As it was kept; nothing if that is no hash.
-    pub fn kept(id: &str, hash: &str) -> Option<Self> {
+    pub fn kept(id: &str, hash: &str, policy: Policy) -> Option<Self> {
         let digits = hash.as_bytes();
         if digits.len() != 64 {
             return None;
@@ -33,7 +38,7 @@ impl Key {
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
             *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
         }
-        Some(Self { id: id.to_owned(), hash: bytes })
+        Some(Self { id: id.to_owned(), hash: bytes, policy })
     }
 
     /// What is kept of it: not what opens.
@@ -42,23 +47,45 @@ impl Key {
     }
 }
 
+/// Where keys are kept while they are used: one may be made or revoked at any moment.
+pub trait Keeper: Send + Sync {
+    /// All keys, if they are others than when it was last asked. Asked before every look: it must be quick.
+    fn changed(&self) -> Option<Vec<Key>>;
+}
+
 /// All keys.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Keys(Vec<Key>);
+pub struct Keys {
+    known: RwLock<Arc<[Arc<Key>]>>,
+    keeper: Option<Box<dyn Keeper>>,
+}
 
 impl Keys {
-    /// These.
+    /// These, and no others.
     pub fn new(keys: Vec<Key>) -> Self {
-        Self(keys)
+        Self { known: RwLock::new(shared(keys)), keeper: None }
+    }
+
+    /// These, until the keeper has others.
+    pub fn kept_by(keys: Vec<Key>, keeper: impl Keeper + 'static) -> Self {
+        Self { keeper: Some(Box::new(keeper)), ..Self::new(keys) }
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.current().is_empty()
+    }
+
+    /// Those of this moment.
+    pub(super) fn current(&self) -> Arc<[Arc<Key>]> {
+        if let Some(keys) = self.keeper.as_ref().and_then(|keeper| keeper.changed()) {
+            // Nothing under the lock can panic half-way.
+            *self.known.write().unwrap_or_else(PoisonError::into_inner) = shared(keys);
+        }
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The key that a request has, as `x-api-key` or as a bearer.
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<&Key, Problem> {
+    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Arc<Key>, Problem> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = text(header::AUTHORIZATION.as_str()).and_then(|value| {
             let (scheme, secret) = value.split_once(' ')?;
@@ -70,13 +97,17 @@ impl Keys {
         let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
         // All are looked at, whichever it is.
         let mut found = None;
-        for key in &self.0 {
+        for key in self.current().iter() {
             if bool::from(key.hash.ct_eq(&hash)) {
-                found = Some(key);
+                found = Some(key.clone());
             }
         }
         found.ok_or_else(|| Problem::new(Kind::Key, "this key is not known"))
     }
+}
+
+fn shared(keys: Vec<Key>) -> Arc<[Arc<Key>]> {
+    keys.into_iter().map(Arc::new).collect()
 }
 
 #[cfg(test)]
@@ -85,7 +116,10 @@ mod tests {
 
     #[test]
     fn a_key_is_known_by_its_secret() {
-        let keys = Keys::new(vec![Key::of("one", "ostler_1"), Key::of("two", "ostler_2")]);
+        let keys = Keys::new(vec![
+            Key::of("one", "ostler_1", Policy::chat()),
+            Key::of("two", "ostler_2", Policy::chat()),
+        ]);
         let admitted = |name: &'static str, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
@@ -98,5 +132,27 @@ mod tests {
         {
             assert_eq!(admitted(name, value), Err(Kind::Key), "{name}: {value}");
         }
+    }
+
+    #[test]
+    fn a_key_that_is_made_or_revoked_meanwhile_is_noticed() {
+        struct Box(std::sync::Mutex<Option<Vec<Key>>>);
+        impl Keeper for Arc<Box> {
+            fn changed(&self) -> Option<Vec<Key>> {
+                self.0.lock().unwrap().take()
+            }
+        }
+        let kept = Arc::new(Box(std::sync::Mutex::new(None)));
+        let keys = Keys::kept_by(vec![Key::of("one", "ostler_1", Policy::chat())], kept.clone());
+        let is_known = |secret: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-api-key", secret.parse().unwrap());
+            keys.admit(&headers).is_ok()
+        };
+        assert!(is_known("ostler_1") && !is_known("ostler_2"));
+        *kept.0.lock().unwrap() = Some(vec![Key::of("two", "ostler_2", Policy::chat())]);
+        assert!(!is_known("ostler_1") && is_known("ostler_2"));
+        *kept.0.lock().unwrap() = Some(Vec::new());
+        assert!(!is_known("ostler_2") && keys.is_empty());
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Request as Incoming, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use ostler_agent::access::Scope;
 
 use super::{Gateway, body, listed, refuse};
 use crate::live::Start;
@@ -48,7 +49,7 @@ impl Models {
 /// The list, for whoever may come in.
 pub(super) async fn list<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incoming: Incoming) -> Response {
     let is_anthropic = incoming.headers().contains_key("anthropic-version");
-    match gateway.admit(incoming.headers()) {
+    match gateway.admit(incoming.headers(), Scope::Chat) {
         Ok(_) => body(StatusCode::OK, &listed(std::slice::from_ref(&gateway.models.agent))),
         Err(problem) => refuse(if is_anthropic { Format::Messages } else { Format::Chat }, &problem),
     }

@@ -1,5 +1,7 @@
 //! The body of a request, bounded.
 
+use std::time::Duration;
+
 use axum::extract::Request as Incoming;
 use axum::http::header;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -9,6 +11,9 @@ use crate::wire::{Kind, Problem};
 
 /// Longest body: what the providers take.
 const LONGEST_BODY: usize = 32 << 20;
+
+/// How long a body may take to come.
+const BODY_WITHIN: Duration = Duration::from_secs(120);
 
 /// The body as JSON. How deep it may be is bounded by its reader.
 pub(super) async fn json(incoming: Incoming) -> Result<Value, Problem> {
@@ -23,7 +28,10 @@ pub(super) async fn json(incoming: Incoming) -> Result<Value, Problem> {
     if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > LONGEST_BODY) {
         return Err(too_large());
     }
-    let body = Limited::new(incoming.into_body(), LONGEST_BODY).collect().await;
+    let read = Limited::new(incoming.into_body(), LONGEST_BODY).collect();
+    let body = tokio::time::timeout(BODY_WITHIN, read)
+        .await
+        .map_err(|_| Problem::new(Kind::Slow, "the body took longer than two minutes"))?;
     let body = body.map_err(|error| match error.is::<LengthLimitError>() {
         true => too_large(),
         false => Problem::new(Kind::Gone, "the body broke off"),

@@ -30,6 +30,8 @@ pub enum Kind {
     Absent,
     /// Somebody else holds it.
     Held,
+    /// The request did not come in time.
+    Slow,
     /// The request is too large.
     TooLarge,
     /// Too many at once, or a quota is used up.
@@ -56,6 +58,7 @@ impl Kind {
             Self::Key => 401,
             Self::Forbidden => 403,
             Self::Absent => 404,
+            Self::Slow => 408,
             Self::Held => 409,
             Self::TooLarge => 413,
             Self::TooMany => 429,
@@ -69,7 +72,7 @@ impl Kind {
 
     fn of_anthropic(self) -> &'static str {
         match self {
-            Self::Invalid | Self::Held => "invalid_request_error",
+            Self::Invalid | Self::Held | Self::Slow => "invalid_request_error",
             Self::Key => "authentication_error",
             Self::Forbidden => "permission_error",
             Self::Absent => "not_found_error",
@@ -90,6 +93,7 @@ impl Kind {
             Self::Forbidden => (INVALID, "permission_denied"),
             Self::Absent => (INVALID, "model_not_found"),
             Self::Held => (INVALID, "conflict"),
+            Self::Slow => (INVALID, "request_timeout"),
             Self::TooLarge => (INVALID, "request_too_large"),
             Self::TooMany => ("rate_limit_error", "rate_limit_exceeded"),
             Self::Gone => ("server_error", "client_gone"),

@@ -1,129 +1,17 @@
-//! The doors, asked as a program asks them: bytes over a connection.
+//! The doors, asked as a program asks them.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use ostler_agent::agent::Permissions;
 use ostler_agent::leasing::Limits;
-use ostler_gateway::http::keys::{Key, Keys};
+use ostler_gateway::http::keys::Keys;
 use ostler_gateway::http::{Offer, OpenError, open};
 use ostler_gateway::pool::{Patience, Pool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 
+use crate::house::{DEADLINE, House, asked, head, messages, offer};
 use crate::scripted::Stage;
-
-/// Nothing here takes longer than a few looks; a loaded machine needs many times that.
-const DEADLINE: Duration = Duration::from_secs(60);
-
-struct House {
-    stage: Stage,
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    serving: JoinSet<()>,
-}
-
-struct Got {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Got {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
-    }
-
-    /// What is sent as events, as JSON.
-    fn events(&self) -> Vec<Value> {
-        let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
-        data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
-    }
-}
-
-fn offer() -> Offer {
-    let keys = Keys::new(vec![Key::of("one", "ostler_1"), Key::of("two", "ostler_2")]);
-    Offer { keys, agent: "claude-headless", permissions: Permissions::Deny, folders: Vec::new() }
-}
-
-impl House {
-    async fn open(limits: Limits) -> Self {
-        let stage = Stage::default();
-        let patience = Patience { settle: Duration::from_millis(50), ..Patience::default() };
-        let pool = Pool::new(stage.clone(), limits, patience);
-        let listening = open(SocketAddr::from(([127, 0, 0, 1], 0)), pool, offer()).await.unwrap();
-        let address = listening.address();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
-            let stopped = async {
-                let _ = stopped.await;
-            };
-            listening.serve(stopped, Duration::ZERO).await.unwrap();
-        });
-        Self { stage, address, stop: Some(stop), serving }
-    }
-
-    /// A connection on which this was asked.
-    async fn ask(&self, head: &str, body: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let length = body.len();
-        let host = if head.contains("host:") { String::new() } else { format!("host: {}\r\n", self.address) };
-        let request = format!("{head}\r\n{host}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        stream
-    }
-
-    async fn get(&self, head: &str, body: &str) -> Got {
-        let mut stream = self.ask(head, body).await;
-        let mut answer = String::new();
-        tokio::time::timeout(DEADLINE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-        let body = if is_chunked { unchunked(body) } else { body.to_owned() };
-        Got { status, head: head.to_ascii_lowercase(), body }
-    }
-
-    async fn post(&self, path: &str, key: &str, body: &Value) -> Got {
-        self.get(&head(path, key), &body.to_string()).await
-    }
-
-    async fn close(mut self) {
-        drop(self.stop.take());
-        tokio::time::timeout(DEADLINE, self.serving.join_next()).await.unwrap().unwrap().unwrap();
-        let log = self.stage.log(|log| (log.started.len(), log.closed.len() + log.dropped.len()));
-        assert_eq!(log.0, log.1, "all are gone");
-    }
-}
-
-fn head(path: &str, key: &str) -> String {
-    format!("POST {path} HTTP/1.1\r\ncontent-type: application/json\r\nx-api-key: {key}")
-}
-
-fn unchunked(body: &str) -> String {
-    let (mut out, mut rest) = (String::new(), body);
-    while let Some((size, after)) = rest.split_once("\r\n") {
-        let size = usize::from_str_radix(size.trim(), 16).unwrap();
-        out.push_str(&after[..size]);
-        rest = after[size..].trim_start_matches("\r\n");
-        if size == 0 {
-            break;
-        }
-    }
-    out
-}
-
-fn messages(talk: &[(&str, &str)]) -> Value {
-    talk.iter().map(|(role, text)| json!({"role": role, "content": text})).collect()
-}
-
-fn asked(talk: &[(&str, &str)]) -> Value {
-    json!({"model": "claude", "max_tokens": 9, "messages": messages(talk)})
-}
 
 #[tokio::test]
 async fn an_answer_comes_whole_in_every_api() {
@@ -361,7 +249,7 @@ async fn models_are_listed_for_who_may_come_in() {
 #[tokio::test]
 async fn nobody_listens_for_all_without_a_key() {
     let pool = Pool::new(Stage::default(), Limits::default(), Patience::default());
-    let keyless = Offer { keys: Keys::default(), ..offer() };
+    let keyless = Offer { keys: Keys::new(Vec::new()), ..offer() };
     let refused = open(SocketAddr::from(([0, 0, 0, 0], 0)), pool, keyless).await;
     assert!(matches!(refused, Err(OpenError::Keyless { .. })));
 }

@@ -3,5 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may say that it cannot go on")]
 
 mod doors;
+mod house;
+mod limits;
 mod pool;
 mod scripted;

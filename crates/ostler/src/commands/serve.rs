@@ -1,16 +1,15 @@
 //! `ostler serve`: live sessions of the agent, behind the APIs that programs already speak.
 
-mod kept_keys;
-
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ostler_agent::agent::{Agent as _, Engine, Permissions, Stage};
+use ostler_agent::agent::{Agent as _, Engine, Stage};
 use ostler_agent::agents::Claude;
 use ostler_agent::leasing::{Limits, Place, Terms};
+use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::http::{self, Offer, OpenError};
 use ostler_gateway::pool::{Patience, Pool};
 use ostler_gateway::stream::Streams;
@@ -24,10 +23,9 @@ use tokio_util::sync::CancellationToken;
 use crate::commands::rehearse::RehearseError;
 use crate::failure::Failure;
 use crate::interrupt::Signals;
+use crate::kept_keys::KeptKeys;
 use crate::surroundings::Surroundings;
 use crate::{display, programs};
-use kept_keys::KeptKeys;
-pub(crate) use kept_keys::KeysError;
 
 /// Where it listens when nobody says.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
@@ -48,7 +46,7 @@ const NO_SECOND_BEGINNING: &str = "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK";
 Programs that speak the Anthropic Messages, OpenAI Chat Completions or OpenAI
 Responses API talk to your own agent. A conversation that goes on finds its
 session warm; one that is new gets its history. The key is made at the first
-start and printed once. Ctrl-C ends it.")]
+start and printed once; `ostler keys` makes others. Ctrl-C ends it.")]
 pub(crate) struct Args {
     /// The address to listen on; port 0 means any free one.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
@@ -80,8 +78,6 @@ pub(crate) struct Args {
 pub(crate) enum ServeError {
     #[error(transparent)]
     Open(#[from] OpenError),
-    #[error(transparent)]
-    Keys(#[from] KeysError),
     #[error("there is no folder {}", .path.display())]
     Folder {
         path: PathBuf,
@@ -94,7 +90,6 @@ impl ServeError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Open(error) => error.hint(),
-            Self::Keys(error) => error.hint(),
             Self::Folder { .. } => Some("name a folder that exists".to_owned()),
         }
     }
@@ -117,7 +112,8 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     });
     let folders = folders.collect::<Result<Vec<_>, _>>()?;
     here.home.create()?;
-    let keys = KeptKeys::load(&here.home.keys()).map_err(ServeError::from)?;
+    let kept = KeptKeys::at(here.home.keys());
+    let (keys, fresh) = kept.usable()?;
     let mut signals = Signals::listen().map_err(Failure::Runtime)?;
     let guard = std::env::current_exe().map_err(Failure::Runtime)?;
     let ours = here.variables.clone();
@@ -137,10 +133,12 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         ..Limits::default()
     };
     let pool = Pool::new(streams, limits, Patience::default());
-    pool.warm(&usual(&keys.id), args.spares);
-    let offer = Offer { keys: keys.keys, agent: Claude.name(), permissions: Permissions::Deny, folders };
+    if let Some(key) = keys.first() {
+        pool.warm(&usual(key), args.spares);
+    }
+    let offer = Offer { keys: Keys::kept_by(keys, kept), agent: Claude.name(), folders };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
-    tell(&args, listening.address(), keys.fresh.as_deref())?;
+    tell(&args, listening.address(), fresh.as_deref())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = listening.serve(
         async move {
@@ -152,24 +150,23 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         signals.next().await;
         let _ = stop.send(());
     };
-    let (served, ()) = tokio::join!(serving, asked);
+    tokio::join!(serving, asked);
     if let Some(scene) = scene {
         scene.strike().await;
     }
-    served.map_err(ServeError::from)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What most requests are on.
-fn usual(tenant: &str) -> Terms {
+fn usual(key: &Key) -> Terms {
     Terms {
-        tenant: tenant.to_owned(),
+        tenant: key.id.clone(),
         agent: Claude.name().to_owned(),
         engine: Engine::Stream,
         model: None,
         workspace: Place::Own,
         system_prompt: None,
-        permissions: Permissions::Deny,
+        permissions: key.policy.permissions,
         allow: Vec::new(),
         tools: String::new(),
     }

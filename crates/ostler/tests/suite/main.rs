@@ -22,6 +22,8 @@ mod help;
 mod house;
 mod install;
 #[cfg(target_os = "linux")]
+mod keys;
+#[cfg(target_os = "linux")]
 mod memory;
 mod rehearse;
 #[cfg(target_os = "linux")]

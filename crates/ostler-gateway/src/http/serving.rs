@@ -1,0 +1,105 @@
+//! Connections: how many there are, how long a head may take, and how they end.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Connections at once. Who comes when there are so many waits in the system's own queue, which has an end too.
+const CONNECTIONS: usize = 512;
+
+/// How long the head of a request may take, and how long a connection may wait for one.
+const HEAD_WITHIN: Duration = Duration::from_secs(30);
+
+/// Longest head: a key, a few names. What is longer gets status 431.
+const LONGEST_HEAD: usize = 64 * 1024;
+
+/// Fields in a head.
+const MOST_FIELDS: usize = 100;
+
+/// How long it is waited after the system could not give a connection: it has no descriptors, for instance.
+const BREATH: Duration = Duration::from_millis(200);
+
+/// How long connections may take to end once there is nothing more to say.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Serves until it is told to close, lets what is being sent be sent for a moment, and ends all connections.
+pub(super) async fn serve(listener: TcpListener, router: Router, closing: CancellationToken) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = async {
+            // It is never closed.
+            let place = room.clone().acquire_owned().await.ok();
+            (place, accept(&listener).await)
+        };
+        tokio::select! {
+            biased;
+            () = closing.cancelled() => break,
+            (place, stream) = accepted => {
+                let connection = connect(stream, router.clone(), closing.clone());
+                connections.spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    // Who does not read what he asked for is not waited for.
+    let _ = tokio::time::timeout(FAREWELL, ended).await;
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Pieces of an answer are small, and wanted at once. What cannot be set is only slower.
+                let _ = stream.set_nodelay(true);
+                return stream;
+            }
+            Err(error) if is_of_the_visitor(&error) => {}
+            Err(error) => {
+                tracing::warn!(target: "ostler::http", %error, "no connection could be taken");
+                tokio::time::sleep(BREATH).await;
+            }
+        }
+    }
+}
+
+fn is_of_the_visitor(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+async fn connect(stream: TcpStream, router: Router, closing: CancellationToken) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(LONGEST_HEAD)
+        .max_headers(MOST_FIELDS);
+    let service = TowerToHyperService::new(router);
+    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    let served = tokio::select! {
+        biased;
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+        served = connection.as_mut() => served,
+    };
+    if let Err(error) = served {
+        tracing::debug!(target: "ostler::http", %error, "a connection broke");
+    }
+}

@@ -1,0 +1,146 @@
+//! A gateway with scripted sessions, asked as a program asks it: bytes over a connection.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ostler_agent::access::{Policy, Scope};
+use ostler_agent::agent::Permissions;
+use ostler_agent::leasing::Limits;
+use ostler_gateway::http::keys::{Key, Keys};
+use ostler_gateway::http::{Offer, open};
+use ostler_gateway::pool::{Patience, Pool};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::scripted::Stage;
+
+/// Nothing here takes longer than a few looks; a loaded machine needs many times that.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+pub(crate) struct House {
+    pub(crate) stage: Stage,
+    pub(crate) address: SocketAddr,
+    pub(crate) stop: Option<oneshot::Sender<()>>,
+    serving: JoinSet<()>,
+}
+
+pub(crate) struct Got {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Got {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    /// What is sent as events, as JSON.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
+    }
+}
+
+pub(crate) fn offer() -> Offer {
+    let tight = Policy {
+        requests_per_minute: Some(3),
+        turns_at_once: Some(1),
+        models: vec!["claude".to_owned()],
+        permissions: Permissions::Edits,
+        ..Policy::chat()
+    };
+    let looker = Policy { scopes: vec![Scope::SessionsRead], ..Policy::chat() };
+    let keys = Keys::new(vec![
+        Key::of("one", "ostler_1", Policy::chat()),
+        Key::of("two", "ostler_2", Policy::chat()),
+        Key::of("tight", "ostler_tight", tight),
+        Key::of("looker", "ostler_looker", looker),
+        Key::of("owner", "ostler_owner", Policy::owner()),
+    ]);
+    Offer { keys, agent: "claude-headless", folders: Vec::new() }
+}
+
+impl House {
+    pub(crate) async fn open(limits: Limits) -> Self {
+        Self::draining(limits, Duration::ZERO).await
+    }
+
+    /// One that lets turns end for so long when it is closed.
+    pub(crate) async fn draining(limits: Limits, drain: Duration) -> Self {
+        let stage = Stage::default();
+        let patience = Patience { settle: DEADLINE, ..Patience::default() };
+        let pool = Pool::new(stage.clone(), limits, patience);
+        let listening = open(SocketAddr::from(([127, 0, 0, 1], 0)), pool, offer()).await.unwrap();
+        let address = listening.address();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            listening.serve(stopped, drain).await;
+        });
+        Self { stage, address, stop: Some(stop), serving }
+    }
+
+    /// A connection on which this was asked.
+    pub(crate) async fn ask(&self, head: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let length = body.len();
+        let host = if head.contains("host:") { String::new() } else { format!("host: {}\r\n", self.address) };
+        let request = format!("{head}\r\n{host}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    pub(crate) async fn get(&self, head: &str, body: &str) -> Got {
+        let mut stream = self.ask(head, body).await;
+        let mut answer = String::new();
+        tokio::time::timeout(DEADLINE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        let body = if is_chunked { unchunked(body) } else { body.to_owned() };
+        Got { status, head: head.to_ascii_lowercase(), body }
+    }
+
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Got {
+        self.get(&head(path, key), &body.to_string()).await
+    }
+
+    pub(crate) async fn close(mut self) {
+        drop(self.stop.take());
+        tokio::time::timeout(DEADLINE, self.serving.join_next()).await.unwrap().unwrap().unwrap();
+        let log = self.stage.log(|log| (log.started.len(), log.closed.len() + log.dropped.len()));
+        assert_eq!(log.0, log.1, "all are gone");
+    }
+}
+
+pub(crate) fn head(path: &str, key: &str) -> String {
+    format!("POST {path} HTTP/1.1\r\ncontent-type: application/json\r\nx-api-key: {key}")
+}
+
+fn unchunked(body: &str) -> String {
+    let (mut out, mut rest) = (String::new(), body);
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap();
+        out.push_str(&after[..size]);
+        rest = after[size..].trim_start_matches("\r\n");
+        if size == 0 {
+            break;
+        }
+    }
+    out
+}
+
+pub(crate) fn messages(talk: &[(&str, &str)]) -> Value {
+    talk.iter().map(|(role, text)| json!({"role": role, "content": text})).collect()
+}
+
+pub(crate) fn asked(talk: &[(&str, &str)]) -> Value {
+    json!({"model": "claude", "max_tokens": 9, "messages": messages(talk)})
+}

@@ -1,0 +1,281 @@
+//! Keys as they are on disk: their hashes and what they may do, for their owner alone. The first one is made at the
+//! first start of `ostler serve`; a running one notices what `ostler keys` does.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ostler_agent::access::{Policy, Scope};
+use ostler_agent::agent::Permissions;
+use ostler_gateway::http::keys::{Keeper, Key, PREFIX};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// What the file is written as. The first version had neither names nor policies.
+const VERSION: u32 = 2;
+
+/// What the first key is known by.
+const FIRST: &str = "first";
+
+/// Why there are no keys.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeysError {
+    #[error("could not read the keys in {}", .path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("could not understand the keys in {}", .path.display())]
+    Understand {
+        path: PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("the keys in {} were written by a newer Ostler (version {version} of the file)", .path.display())]
+    Newer { path: PathBuf, version: u32 },
+    #[error("could not keep a key in {}", .path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("there is no key `{id}`")]
+    Unknown { id: String },
+    #[error("there is no folder {}", .path.display())]
+    Folder {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl KeysError {
+    pub(crate) fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Read { .. } | Self::Write { .. } => {
+                "set OSTLER_HOME to a folder that you can write to".to_owned()
+            }
+            Self::Understand { .. } => "remove the file: a new key is made at the next start".to_owned(),
+            Self::Newer { .. } => "use the newer Ostler".to_owned(),
+            Self::Unknown { .. } => "`ostler keys` lists them".to_owned(),
+            Self::Folder { .. } => "name a folder that exists".to_owned(),
+        })
+    }
+
+    /// Whether what was asked for cannot be asked for.
+    pub(crate) fn is_usage(&self) -> bool {
+        matches!(self, Self::Unknown { .. } | Self::Folder { .. })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    v: u32,
+    keys: Vec<Kept>,
+}
+
+/// One key, as it is on disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kept {
+    pub(crate) id: String,
+    sha256: String,
+    #[serde(default)]
+    pub(crate) name: String,
+    /// In seconds since 1970; 0 where nobody noted it.
+    #[serde(default)]
+    pub(crate) made_at: u64,
+    /// What a key of the first version had not: it may do everything.
+    #[serde(default)]
+    pub(crate) scopes: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) requests_per_minute: Option<u32>,
+    #[serde(default)]
+    pub(crate) turns_at_once: Option<u32>,
+    #[serde(default)]
+    pub(crate) models: Vec<String>,
+    #[serde(default)]
+    pub(crate) folders: Vec<PathBuf>,
+    #[serde(default)]
+    pub(crate) permissions: Option<String>,
+}
+
+impl Kept {
+    fn of(id: &str, name: &str, secret: &str, policy: Policy) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            id: id.to_owned(),
+            sha256: Key::of(id, secret, policy.clone()).hash(),
+            name: name.to_owned(),
+            made_at: now.as_secs(),
+            scopes: Some(policy.scopes.iter().map(|scope| scope.name().to_owned()).collect()),
+            requests_per_minute: policy.requests_per_minute,
+            turns_at_once: policy.turns_at_once,
+            models: policy.models,
+            folders: policy.folders,
+            permissions: Some(policy.permissions.name().to_owned()),
+        }
+    }
+
+    /// What it may do. A word that is not known opens nothing.
+    pub(crate) fn policy(&self) -> Policy {
+        let scopes = match &self.scopes {
+            None => Policy::owner().scopes,
+            Some(scopes) => scopes.iter().filter_map(|scope| Scope::named(scope)).collect(),
+        };
+        Policy {
+            scopes,
+            requests_per_minute: self.requests_per_minute,
+            turns_at_once: self.turns_at_once,
+            models: self.models.clone(),
+            folders: self.folders.clone(),
+            permissions: self
+                .permissions
+                .as_deref()
+                .and_then(Permissions::named)
+                .unwrap_or(Permissions::Deny),
+        }
+    }
+
+    fn key(&self) -> Option<Key> {
+        Key::kept(&self.id, &self.sha256, self.policy())
+    }
+}
+
+/// The file of the keys.
+pub(crate) struct KeptKeys {
+    path: PathBuf,
+    /// What the file was when it was last read.
+    seen: Mutex<Option<Stamp>>,
+}
+
+/// What changes with every writing: each makes a new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    length: u64,
+    written: (i64, i64),
+}
+
+/// A new secret: two of them have more chance in them than anybody can try out.
+fn secret() -> String {
+    format!("{PREFIX}{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
+}
+
+impl KeptKeys {
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self { path, seen: Mutex::new(None) }
+    }
+
+    /// All that are there.
+    pub(crate) fn list(&self) -> Result<Vec<Kept>, KeysError> {
+        let path = || self.path.clone();
+        let text = match std::fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(KeysError::Read { path: path(), source }),
+        };
+        let written: Written =
+            serde_json::from_str(&text).map_err(|source| KeysError::Understand { path: path(), source })?;
+        if written.v > VERSION {
+            return Err(KeysError::Newer { path: path(), version: written.v });
+        }
+        Ok(written.keys)
+    }
+
+    /// Those that can be used, and a secret that was just made if there were none: it is told once.
+    pub(crate) fn usable(&self) -> Result<(Vec<Key>, Option<String>), KeysError> {
+        let stamp = stamp(&self.path);
+        let keys: Vec<Key> = self.list()?.iter().filter_map(Kept::key).collect();
+        if !keys.is_empty() {
+            self.saw(stamp);
+            return Ok((keys, None));
+        }
+        let secret = secret();
+        let first = Kept::of(FIRST, FIRST, &secret, Policy::owner());
+        self.change(|kept| kept.push(first.clone()))?;
+        Ok((first.key().into_iter().collect(), Some(secret)))
+    }
+
+    /// Makes a key, and returns its secret, which is nowhere else.
+    pub(crate) fn make(&self, name: &str, policy: Policy) -> Result<(Kept, String), KeysError> {
+        let secret = secret();
+        let id = Uuid::new_v4().simple().to_string();
+        let made = Kept::of(&id[..8], name, &secret, policy);
+        self.change(|kept| kept.push(made.clone()))?;
+        Ok((made, secret))
+    }
+
+    /// Takes a key away, by its id. Whoever is served on it is served to the end of his turn, and then no more.
+    pub(crate) fn revoke(&self, id: &str) -> Result<Kept, KeysError> {
+        let unknown = || KeysError::Unknown { id: id.to_owned() };
+        if !self.list()?.iter().any(|kept| kept.id == id) {
+            return Err(unknown());
+        }
+        let mut gone = None;
+        self.change(|kept| {
+            gone = kept.iter().position(|kept| kept.id == id).map(|at| kept.remove(at));
+        })?;
+        gone.ok_or_else(unknown)
+    }
+
+    /// Changes the file as a whole, one after the other.
+    fn change(&self, change: impl FnOnce(&mut Vec<Kept>)) -> Result<(), KeysError> {
+        let write = |source| KeysError::Write { path: self.path.clone(), source };
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let lock: File = options.open(self.path.with_extension("lock")).map_err(write)?;
+        lock.lock().map_err(write)?;
+        let mut keys = self.list()?;
+        change(&mut keys);
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let written = || {
+            let text = serde_json::to_string(&Written { v: VERSION, keys })?;
+            let mut file = tempfile::Builder::new().prefix(".keys-").tempfile_in(folder)?;
+            file.write_all(text.as_bytes())?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path).map_err(|error| error.error)?;
+            Ok(())
+        };
+        written().map_err(write)
+    }
+
+    fn saw(&self, stamp: Option<Stamp>) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = std::fs::metadata(path).ok()?;
+    Some(Stamp { inode: found.ino(), length: found.len(), written: (found.mtime(), found.mtime_nsec()) })
+}
+
+impl Keeper for KeptKeys {
+    /// A file that is gone opens nothing; one that cannot be read changes nothing.
+    fn changed(&self) -> Option<Vec<Key>> {
+        let now = stamp(&self.path);
+        {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if *seen == now {
+                return None;
+            }
+            *seen = now;
+        }
+        match self.list() {
+            Ok(keys) => Some(keys.iter().filter_map(Kept::key).collect()),
+            Err(error) => {
+                tracing::warn!(target: "ostler::http", %error, "the keys stay as they were");
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "kept_keys_tests.rs"]
+mod tests;

@@ -1,0 +1,69 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+fn kept() -> (tempfile::TempDir, KeptKeys) {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = KeptKeys::at(folder.path().join("keys.json"));
+    (folder, kept)
+}
+
+#[test]
+fn the_first_key_is_made_once_and_kept_as_its_hash() {
+    let (_folder, kept) = kept();
+    let (first, secret) = kept.usable().unwrap();
+    let secret = secret.unwrap();
+    assert!(secret.starts_with(PREFIX) && secret.len() > 60);
+    let text = std::fs::read_to_string(&kept.path).unwrap();
+    assert!(!text.contains(&secret[PREFIX.len()..]), "{text}");
+    assert_eq!(std::fs::metadata(&kept.path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(kept.usable().unwrap(), (first, None));
+    std::fs::write(&kept.path, "{").unwrap();
+    assert!(matches!(kept.usable(), Err(KeysError::Understand { .. })));
+    std::fs::write(&kept.path, r#"{"v": 3, "keys": []}"#).unwrap();
+    assert!(matches!(kept.usable(), Err(KeysError::Newer { version: 3, .. })));
+}
+
+#[test]
+fn a_key_of_the_first_version_still_opens_everything() {
+    let (_folder, kept) = kept();
+    let hash = Key::of("first", "ostler_old", Policy::owner()).hash();
+    std::fs::write(&kept.path, format!(r#"{{"v": 1, "keys": [{{"id": "first", "sha256": "{hash}"}}]}}"#))
+        .unwrap();
+    assert_eq!(kept.usable().unwrap(), (vec![Key::of("first", "ostler_old", Policy::owner())], None));
+}
+
+#[test]
+fn what_is_made_and_revoked_is_noticed_by_who_uses_them() {
+    let (_folder, kept) = kept();
+    let (first, _) = kept.usable().unwrap();
+    let running = KeptKeys::at(kept.path.clone());
+    assert_eq!(running.usable().unwrap().0, first);
+    assert_eq!(running.changed(), None);
+    let policy = Policy { requests_per_minute: Some(9), permissions: Permissions::Edits, ..Policy::chat() };
+    let (made, secret) = kept.make("ci", policy.clone()).unwrap();
+    let second = Key::of(&made.id, &secret, policy);
+    assert_eq!(running.changed(), Some(vec![first[0].clone(), second.clone()]));
+    assert_eq!(running.changed(), None);
+    kept.revoke("first").unwrap();
+    assert_eq!(running.changed(), Some(vec![second]));
+    assert!(matches!(kept.revoke("first"), Err(KeysError::Unknown { .. })));
+    // What cannot be read changes nothing; what is gone opens nothing.
+    let _ = running.changed();
+    std::fs::write(&kept.path, "{").unwrap();
+    assert_eq!(running.changed(), None);
+    std::fs::remove_file(&kept.path).unwrap();
+    assert_eq!(running.changed(), Some(Vec::new()));
+}
+
+#[test]
+fn keys_that_are_made_at_once_are_all_kept() {
+    let (_folder, kept) = kept();
+    let path = &kept.path;
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| KeptKeys::at(path.clone()).make("", Policy::chat()).unwrap());
+        }
+    });
+    assert_eq!(kept.list().unwrap().len(), 8);
+}
