@@ -19,7 +19,7 @@ use crate::sweep::{MARK, gone, sweep};
 use crate::tap::Tap;
 
 /// One turn takes seconds; under load many more.
-const DEADLINE: Duration = Duration::from_secs(240);
+const DEADLINE: Duration = Duration::from_secs(600);
 
 const SESSION: &str = "5e551011-0000-4000-8000-000000000007";
 

@@ -22,7 +22,7 @@ use crate::player::Player;
 use crate::sweep::{MARK, gone, sweep};
 
 /// The slowest play here takes under a minute alone; twice that and more under load.
-const DEADLINE: Duration = Duration::from_secs(240);
+const DEADLINE: Duration = Duration::from_secs(600);
 
 /// A process that was killed, or whose parent just ended, needs a moment to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
