@@ -40,6 +40,7 @@ use ostler_agent::outcome::{Limit, RunOutcome};
 use ostler_agent::run_event::{ResumedBy, RunEvent, RunEventKind};
 use ostler_agent::waiting::Reach;
 use ostler_agent::watchdog::{Input, Watchdog};
+use tokio::task::JoinSet;
 
 use crate::contain::{Ahead, Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError, Past};
@@ -178,6 +179,7 @@ pub async fn run(
         jitter: jitter(&facts.run),
         survivors: Some(0),
         company: Company::new(&plan.workspace),
+        farewells: JoinSet::new(),
     };
     let attempt = match &past {
         None => Attempt::first(plan.prompt),
@@ -200,6 +202,7 @@ pub async fn run(
         run.desk.tell(RunEventKind::Warn { text })?;
     }
     let bridge = run.close_bridge().await?;
+    while run.farewells.join_next().await.is_some() {}
     run.tell_budget(&outcome)?;
     run.tell_company()?;
     if let Some(changes) = run.workplace.changes() {
@@ -241,6 +244,8 @@ struct Run<'a> {
     jitter: Duration,
     survivors: Option<u32>,
     company: Company,
+    /// Guardians that have nothing left to guard.
+    farewells: JoinSet<()>,
 }
 
 impl<'a> Run<'a> {

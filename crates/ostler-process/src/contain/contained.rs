@@ -191,6 +191,13 @@ impl Contained {
     /// Takes milliseconds, and never more than about 20 s. Idempotent. If the future is dropped, call it again or drop
     /// the whole: either way the killing goes on.
     pub async fn kill_all(&mut self) -> Survivors {
+        let survivors = self.end_all().await;
+        self.see_off().await;
+        survivors
+    }
+
+    /// The same, but for the guardian, which has only itself to end then: see [`Self::farewell`].
+    pub async fn end_all(&mut self) -> Survivors {
         if !matches!(self.state, State::Ended(_)) {
             self.lifeline.order(Order::KillAll);
             let ended = async {
@@ -203,13 +210,21 @@ impl Contained {
                 self.rescue().await;
             }
         }
-        let farewell = tokio::time::timeout(FAREWELL_LIMIT, self.guardian.wait()).await;
-        if farewell.is_err() {
-            let _ = self.guardian.kill().await;
-        }
         match self.state {
             State::Ended(survivors) => survivors,
             State::Running | State::Emptied => Survivors(0),
+        }
+    }
+
+    /// Waits until the guardian is gone, after all others. Dropping it does not keep the guardian.
+    pub async fn farewell(mut self) {
+        let _ = self.kill_all().await;
+    }
+
+    async fn see_off(&mut self) {
+        let farewell = tokio::time::timeout(FAREWELL_LIMIT, self.guardian.wait()).await;
+        if farewell.is_err() {
+            let _ = self.guardian.kill().await;
         }
     }
 
@@ -259,6 +274,8 @@ impl Contained {
         // Waited for, its number may be anybody's. Whoever descended from it is dead, or in the leaf, or marked.
         self.reach.ancestor = None;
         let survivors = self.end_here().await;
+        // Nobody else removes the group.
+        self.reach.leaf = None;
         self.exit.get_or_insert(Exit::Unknown);
         self.state = State::Ended(Survivors(survivors));
     }

@@ -63,7 +63,8 @@ impl Reach {
         found.into_values().filter(Process::is_alive).collect()
     }
 
-    /// Kills all of them, removes the group, and answers how many are left: none unless the limit was reached. Blocks.
+    /// Kills all of them, and answers how many are left: none unless the limit was reached. Blocks. The group can be
+    /// removed then, which is done when nobody holds it any more.
     ///
     /// `reap` is called before every look, for whoever is the parent, and answers what family is left.
     pub(super) fn end(&self, limit: Duration, mut reap: impl FnMut() -> Family) -> u32 {
@@ -78,7 +79,6 @@ impl Reach {
             calm = if is_empty { calm + 1 } else { 0 };
             // Without a family nobody can be born who is not in the group.
             if calm == CALM_LOOKS || (is_empty && family == Family::None) {
-                self.remove_leaf();
                 return 0;
             }
             if is_empty {
@@ -96,12 +96,6 @@ impl Reach {
 
     fn leaf(&self) -> Option<&Leaf> {
         self.leaf.as_deref()
-    }
-
-    fn remove_leaf(&self) {
-        if let Some(Err(error)) = self.leaf().map(Leaf::remove) {
-            tracing::warn!(%error, "could not remove a control group: the next start will");
-        }
     }
 
     fn kill_leaf(&self) {

@@ -71,11 +71,11 @@ fn serve() -> io::Result<()> {
     // Fails only for the leader of a group, who then has what it is for.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
+    // First, as it takes as long to begin as we did. That it ends before we listen is noticed when it is watched.
+    let waiting = Waiting::start()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
-        // Listened for before there is anything to be told of.
         let ears = Ears::open()?;
-        let waiting = Waiting::start()?;
         // It may be a while until somebody knows what is to be guarded. Nobody left: the shim goes as we do.
         let Some((brief, descriptors)) = wire::receive::<Brief>(&lifeline)? else { return Ok(()) };
         match Guardian::start(&lifeline, waiting, brief, descriptors) {
@@ -228,6 +228,7 @@ impl Guardian {
                     if let (None, Some(exit)) = (known, self.exit) {
                         tell(&mut reports, &Report::LeaderExited { exit }).await;
                     }
+                    // The group is removed when we are gone: nobody waits for that.
                     tell(&mut reports, &Report::Gone { survivors, why: Farewell::Ordered }).await;
                     return Ok(());
                 }

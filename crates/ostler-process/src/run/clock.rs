@@ -31,7 +31,7 @@ fn nap(until: i64, now: i64, left: Duration) -> Option<Duration> {
 
 /// A time, as people say it: with the date if that is another day.
 pub fn said(seconds: i64) -> String {
-    let zone = TimeZone::system();
+    let zone = zone();
     let Ok(at) = jiff::Timestamp::from_second(seconds) else { return format!("second {seconds}") };
     let (at, today) = (at.to_zoned(zone.clone()), jiff::Timestamp::now().to_zoned(zone).date());
     let form = if at.date() == today { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" };
@@ -40,13 +40,27 @@ pub fn said(seconds: i64) -> String {
 
 /// What it shows now. Agents read it as we do: from `TZ`, else from the machine's settings.
 pub(crate) fn shown() -> Clock {
-    let east = TimeZone::system().to_offset(jiff::Timestamp::now()).seconds();
+    let east = zone().to_offset(jiff::Timestamp::now()).seconds();
     Clock { now: Some(now()), east: i64::from(east) }
+}
+
+/// The zone of this machine. Unless a variable names another it is read from its file: for a name, every zone that there
+/// is would be listed first, in some hundred system calls.
+fn zone() -> TimeZone {
+    let is_named = std::env::var_os("TZ").is_some_and(|name| !name.is_empty());
+    let own = || TimeZone::tzif("", &std::fs::read("/etc/localtime").ok()?).ok();
+    if is_named { None } else { own() }.unwrap_or_else(TimeZone::system)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_zone_is_that_of_the_machine() {
+        let (now, system) = (jiff::Timestamp::now(), TimeZone::system());
+        assert_eq!(zone().to_offset(now), system.to_offset(now));
+    }
 
     #[test]
     fn a_machine_that_was_suspended_does_not_oversleep() {

@@ -132,14 +132,17 @@ impl<'r, 'a> Round<'r, 'a> {
             return Err(error);
         }
         let exit = self.exit().await;
-        Ok(Rounded {
+        let rounded = Rounded {
             turn: self.turn,
             told_by: self.told_by,
             exit,
             stop: self.ladder.reason().cloned(),
             quiet: self.quiet,
             survivors: self.child.is_accounted_for().then_some(self.survivors),
-        })
+        };
+        // What came of it is looked at while its guardian goes.
+        self.run.farewells.spawn(self.child.farewell());
+        Ok(rounded)
     }
 
     async fn live(&mut self) -> Result<(), JournalError> {
@@ -356,11 +359,11 @@ impl<'r, 'a> Round<'r, 'a> {
                 stopping::Action::CloseStdin => self.close(),
                 stopping::Action::Signal(signal) => self.signal(signal),
                 stopping::Action::KillAll => {
-                    self.survivors = self.child.kill_all().await.0;
+                    self.survivors = self.child.end_all().await.0;
                     next = (self.survivors == 0).then_some(stopping::Input::Gone);
                 }
                 stopping::Action::Verify => {
-                    self.survivors = self.child.kill_all().await.0;
+                    self.survivors = self.child.end_all().await.0;
                     next = Some(stopping::Input::Counted(self.survivors));
                 }
                 stopping::Action::Done { .. } => self.life = Life::Over,

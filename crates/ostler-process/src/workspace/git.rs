@@ -48,6 +48,9 @@ struct Git {
 
 /// Where the repository stands now, if there is one and it has a commit. Dropping the future ends git.
 pub(super) async fn standing(root: &Path) -> Option<Standing> {
+    if !is_versioned(root) {
+        return None;
+    }
     let git = Git::find()?;
     let said = git.run(root, &["rev-parse", "--verify", "--quiet", "HEAD"], &[]).await?;
     let commit = said.trim().to_owned();
@@ -57,6 +60,12 @@ pub(super) async fn standing(root: &Path) -> Option<Standing> {
     }
     let before = git.stat(root, &commit).await;
     Some(Standing { git, commit, before })
+}
+
+/// Whether git would find a repository with files here. To ask git itself would take a process, beside an agent that
+/// wants to start.
+fn is_versioned(root: &Path) -> bool {
+    root.ancestors().any(|folder| folder.join(".git").symlink_metadata().is_ok())
 }
 
 /// What is different since then. Dropping the future ends git.
