@@ -16,6 +16,7 @@ mod last_line;
 mod past;
 mod pruning;
 mod reading;
+mod trouble;
 
 use last_line::{ends_a_line, last_seq};
 pub use past::Past;
@@ -225,6 +226,7 @@ impl Journal {
         let failed = |source| JournalError::Create { path: folder.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(folder.join("raw")).map_err(failed)?;
         let journal = Self::open(folder, &facts.run)?;
+        trouble::reserve(folder).map_err(failed)?;
         journal.write_facts(facts)?;
         Ok(journal)
     }
@@ -235,7 +237,10 @@ impl Journal {
         // Read once the lock is held: nobody writes any more.
         let past = Past::read(kept)?;
         journal.mend()?;
+        trouble::reserve(&kept.folder)
+            .map_err(|source| JournalError::Write { path: kept.folder.clone(), source })?;
         journal.write_facts(facts)?;
+        trouble::forget(&kept.folder);
         // From now on it has no outcome, also if we are killed. How it ended before stays among its events.
         let path = kept.folder.join("outcome.json");
         match std::fs::remove_file(&path) {
@@ -294,7 +299,10 @@ impl Journal {
                 }
             },
         };
-        file.write_all(bytes).map_err(|source| JournalError::Write { path: self.folder.clone(), source })
+        file.write_all(bytes).map_err(|source| {
+            trouble::note(&self.folder, &source);
+            JournalError::Write { path: self.folder.clone(), source }
+        })
     }
 
     /// Numbers an event and appends it. Returns it as it was written. On a disk that is full it is there whole or not at
@@ -307,6 +315,7 @@ impl Journal {
         if let Err(error) = self.events.write_all(line.as_bytes()) {
             // If not even that can be done, readers pass over a line that is torn.
             let _ = self.events.set_len(self.length);
+            trouble::note(&self.folder, &error);
             return Err(failed(error));
         }
         (self.seq, self.length) = (self.seq + 1, self.length + line.len() as u64);
@@ -314,8 +323,9 @@ impl Journal {
         Ok((event, line))
     }
 
-    /// Writes the outcome: the run is over.
+    /// Writes the outcome: the run is over. There is room for it.
     pub fn close(self, outcome: &serde_json::Value) -> Result<(), JournalError> {
+        trouble::release(&self.folder);
         let bytes = serde_json::to_vec_pretty(outcome)
             .map_err(|error| JournalError::Write { path: self.folder.clone(), source: error.into() })?;
         self.write_whole("outcome.json", &bytes)

@@ -8,7 +8,7 @@ use ostler_agent::run_event::RunEvent;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
-use super::{Facts, JournalError, Past};
+use super::{Facts, JournalError, Past, trouble};
 
 /// How a run stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +65,11 @@ impl Kept {
     /// Whether somebody runs it now. Asks anew.
     pub fn is_live(&self) -> bool {
         is_locked(&self.folder)
+    }
+
+    /// Why Ostler could not write its journal any more, if that is how it was abandoned.
+    pub fn trouble(&self) -> Option<String> {
+        trouble::noted(&self.folder)
     }
 
     /// Where the raw bytes of a stream are.

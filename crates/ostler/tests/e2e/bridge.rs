@@ -268,6 +268,7 @@ fn a_person_answers_a_question_from_elsewhere() {
             let wrong =
                 yard.ostler(&["answer", "last", "--question", "9", "x"]).stderr(Stdio::piped()).output();
             assert!(String::from_utf8(wrong.unwrap().stderr).unwrap().contains("that question is not open"));
+            assert!(yard.why().contains("asks     1: Which? [red, blue], since Ns\n"), "{}", yard.why());
             let answered = yard.ostler(&["answer", "last", "2"]).output().unwrap();
             assert_eq!(answered.status.code(), Some(0), "{answered:?}");
         }

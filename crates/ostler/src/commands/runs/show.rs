@@ -66,6 +66,9 @@ pub(super) fn shown(kept: &Kept, here: &Surroundings) -> Result<String, JournalE
         }
         account::facts(&mut rows, outcome, heard.changes.as_ref(), facts.rehearse.is_some());
     }
+    if let Some(trouble) = kept.trouble().filter(|_| kept.state == State::Abandoned) {
+        rows.add("detail", &format!("Ostler could not write its journal: {}", one_line(&trouble)));
+    }
     if let Some(receipts) = receipts::of(kept) {
         rows.add("receipts", &receipts.words());
     }

@@ -3,13 +3,15 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use ostler_agent::bridge::{BridgeEvent, Contact};
+use ostler_agent::bridge::{BridgeEvent, Contact, Question};
 use ostler_agent::outcome::Rule;
 use ostler_agent::run_event::{Channel, ResumedBy, RunEventKind};
 use ostler_agent::watchdog::{self, EventKind, Input, Verdict, Watchdog};
 use ostler_process::journal::{JournalError, Kept, State};
 use ostler_process::run::limits_from;
 use serde_json::{Value, json};
+
+use crate::commands::run::show::short;
 
 /// A verdict, and what it is about.
 pub(super) struct Why {
@@ -23,6 +25,8 @@ pub(super) struct Why {
     stopped: Option<String>,
     /// What happened between the agent and its bridge, if it had one.
     contact: Option<Contact>,
+    /// What the agent waits for a person to answer, and since when.
+    questions: Vec<(Duration, Question)>,
     verdict: Verdict,
 }
 
@@ -30,7 +34,7 @@ pub(super) struct Why {
 pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     let mut dog = Watchdog::new(limits_from(&kept.facts.limits));
     let (mut at, mut stopped, mut stopping) = (Duration::ZERO, None, None);
-    let mut resumed = Vec::new();
+    let (mut resumed, mut questions) = (Vec::new(), Vec::<(Duration, Question)>::new());
     let mut contact = kept.facts.given.bridge.then_some(Contact::None);
     for event in kept.events()? {
         at = Duration::from_millis(event.ms);
@@ -51,6 +55,12 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
             RunEventKind::Resumed { reason, .. } => resumed.push((at, reason)),
             RunEventKind::Bridge(BridgeEvent::Connected { .. }) => contact = Some(Contact::Connected),
             RunEventKind::Bridge(BridgeEvent::ToolsListed) => contact = Some(Contact::ToolsListed),
+            RunEventKind::Bridge(BridgeEvent::Asked(question)) => questions.push((at, question)),
+            RunEventKind::Bridge(BridgeEvent::Settled { question, .. }) => {
+                questions.retain(|(_, open)| open.id != question);
+            }
+            // Whoever asked is gone.
+            RunEventKind::Exited { .. } => questions.clear(),
             _ => {}
         }
     }
@@ -60,7 +70,16 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
             at = at.max(Duration::from_secs(since));
             ("live".to_owned(), None, None)
         }
-        State::Abandoned => ("abandoned".to_owned(), Some(deserted(stopping)), None),
+        State::Abandoned => {
+            let trouble = kept.trouble();
+            let hint = trouble.is_some().then(|| {
+                format!(
+                    "make room where Ostler keeps its runs, then `ostler run --resume {}`",
+                    short(&kept.facts.run)
+                )
+            });
+            ("abandoned".to_owned(), Some(deserted(trouble, stopping)), hint)
+        }
         State::Ended(outcome) => {
             let word = |name: &str| outcome[name].as_str().map(str::to_owned);
             (word("outcome").unwrap_or_default(), word("detail"), word("hint"))
@@ -68,7 +87,8 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     };
     let Stopped { reason: stopped, verdict } =
         stopped.unwrap_or_else(|| Stopped { reason: None, verdict: dog.why(at) });
-    Ok(Why { run: kept.facts.run.clone(), state, detail, hint, resumed, stopped, contact, verdict })
+    let run = kept.facts.run.clone();
+    Ok(Why { run, state, detail, hint, resumed, stopped, contact, questions, verdict })
 }
 
 /// What held when a process was stopped.
@@ -91,12 +111,14 @@ impl Stopped {
 }
 
 /// Why a run has no outcome.
-fn deserted(stopping: Option<String>) -> String {
+fn deserted(trouble: Option<String>, stopping: Option<String>) -> String {
     let meanwhile = stopping.map(|reason| format!(", while it stopped the agent ({reason})"));
     let meanwhile = meanwhile.unwrap_or_default();
-    format!(
-        "Ostler ended before the run had an outcome{meanwhile}: it was killed, or could not write its journal"
-    )
+    let why = match trouble {
+        Some(trouble) => format!("it could not write its journal ({trouble}), and stopped the agent"),
+        None => "it was killed, or could not write its journal".to_owned(),
+    };
+    format!("Ostler ended before the run had an outcome{meanwhile}: {why}")
 }
 
 /// What an event of a run told its watchdog.
@@ -142,6 +164,7 @@ impl Why {
             "resumed": self.resumed.iter().map(resumed).collect::<Value>(),
             "stopped": self.stopped,
             "bridge": self.contact,
+            "questions": self.questions.iter().map(asked).collect::<Value>(),
             "verdict": verdict(&self.verdict),
         })
     }
@@ -180,6 +203,14 @@ impl Why {
         for call in &verdict.open_calls {
             let _ = writeln!(text, "open     {}, since {}", plain(&call.tool), since(call.since));
         }
+        for (at, question) in &self.questions {
+            let options = match &question.options[..] {
+                [] => String::new(),
+                options => format!(" [{}]", options.join(", ")),
+            };
+            let words = plain(&format!("{}{options}", question.text));
+            let _ = writeln!(text, "asks     {}: {words}, since {}", question.id, since(*at));
+        }
         if let Some(reason) = &self.stopped {
             let _ = writeln!(text, "stopped  {}", plain(reason));
         }
@@ -195,6 +226,17 @@ impl Why {
 
 fn resumed((at, reason): &(Duration, String)) -> Value {
     json!({"at_ms": ms(*at), "reason": reason})
+}
+
+fn asked((at, question): &(Duration, Question)) -> Value {
+    json!({
+        "question": question.id,
+        "text": question.text,
+        "options": question.options,
+        "default": question.default,
+        "since_ms": ms(*at),
+        "within_ms": ms(question.within),
+    })
 }
 
 /// As it is promised to programs: times in milliseconds, as everywhere.

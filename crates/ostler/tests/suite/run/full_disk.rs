@@ -32,7 +32,12 @@ fn assert_stopped(ground: &Ground, output: &Output, mark: &str) {
     assert_eq!(living(mark), [""; 0]);
     assert!(ground.run(&["runs"]).stdout.contains("abandoned"));
     let why = ground.run(&["runs", "why", "last"]);
-    assert!(why.stdout.contains("could not write its journal"), "{}", why.stdout);
+    assert!(why.stdout.contains("state    abandoned\ndetail   Ostler ended before"), "{}", why.stdout);
+    // Not "or": what happened was noted, in room that was kept for it.
+    assert!(why.stdout.contains("it could not write its journal ("), "{}", why.stdout);
+    assert!(why.stdout.contains("try      make room where Ostler keeps its runs"), "{}", why.stdout);
+    let shown = ground.run(&["runs", "show", "last"]).stdout;
+    assert!(shown.contains("Ostler could not write its journal: "), "{shown}");
 }
 
 #[test]
