@@ -47,7 +47,7 @@ use crate::journal::{Facts, Journal, JournalError, Past};
 pub use account::{limits_from, limits_json, sentence};
 use attempt::Attempt;
 use bridge::BridgeSide;
-pub use bridge::{Answering, Bridge, Unanswered};
+pub use bridge::{Answering, Bridge, HandedOut, Unanswered};
 use checking::Tried;
 pub use clock::said as local_time;
 use company::Company;

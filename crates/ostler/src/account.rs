@@ -87,6 +87,7 @@ pub(crate) fn facts(rows: &mut Rows, outcome: &Value, changes: Option<&Changes>,
         let (fact, grade) = (one_line(word(&evidence["fact"])), one_line(word(&evidence["grade"])));
         rows.add("evidence", &format!("{fact} ({grade})"));
     }
+    exported(rows, &outcome["bridge"]["exported"]);
     if let Some(used) = used(&outcome["usage"], is_rehearsed) {
         rows.add("used", &used);
     }
@@ -104,6 +105,18 @@ pub(crate) fn facts(rows: &mut Rows, outcome: &Value, changes: Option<&Changes>,
     if told("survivors") > 0 {
         let left = counted(told("survivors"), "process").replace("processs", "processes");
         rows.add("left", &format!("{BAD}{left} could not be ended{BAD:#}"));
+    }
+}
+
+/// Where copies of what was accepted are, and what could not be copied.
+fn exported(rows: &mut Rows, exported: &Value) {
+    let all = |name: &str| exported[name].as_array().into_iter().flatten().map(word).map(one_line);
+    let copied: Vec<String> = all("copied").collect();
+    if !copied.is_empty() {
+        rows.add("exported", &format!("{} to {}", copied.join(", "), one_line(word(&exported["folder"]))));
+    }
+    for failed in all("failed") {
+        rows.add("exported", &format!("{BAD}not {failed}{BAD:#}"));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 
 use ostler_agent::bridge::{Access, BridgeEvent, Contact, Question, Tools, briefing};
@@ -33,8 +34,24 @@ pub trait Bridge: Sync {
     fn head(&self) -> Value;
     /// Looks whether the receipts on disk are still what was written; if not, says so in a sentence.
     fn audit(&self) -> Result<(), String>;
+    /// Looks whether the accepted documents on disk are still what was accepted, and says of each that is not what became
+    /// of it. Those that are go to where copies are wanted, if anywhere.
+    fn hand_out(&self) -> HandedOut;
     /// Ends it, with every process that was started for it. Answers how many could not be ended. Idempotent.
     fn close(&self) -> Pin<Box<dyn Future<Output = u32> + '_>>;
+}
+
+/// What became of the documents that were handed over, each trouble in a sentence.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HandedOut {
+    /// Those that are no longer what was accepted.
+    pub changed: Vec<String>,
+    /// Where copies were wanted.
+    pub folder: Option<PathBuf>,
+    /// Kinds that were copied.
+    pub copied: Vec<String>,
+    /// Those that could not be.
+    pub failed: Vec<String>,
 }
 
 /// What became of an answer.
@@ -178,11 +195,25 @@ impl Run<'_> {
         let left = bridge.close().await;
         self.count_survivors(Some(left));
         self.catch_up()?;
-        let broken = bridge.audit().err();
-        if let Some(broken) = &broken {
-            let text = format!("{broken}; what counts is what the run itself remembered");
+        let (broken, handed) = (bridge.audit().err(), bridge.hand_out());
+        for wrong in broken.iter().chain(&handed.changed) {
+            let text = format!("{wrong}; what counts is what the run itself remembered");
             self.desk.tell(RunEventKind::Warn { text })?;
         }
-        Ok(json!({"contact": bridge.contact(), "receipts": bridge.head(), "broken": broken}))
+        let exported = handed.folder.as_ref().map(|folder| {
+            let (copied, failed) = (&handed.copied, &handed.failed);
+            json!({"folder": folder.to_string_lossy(), "copied": copied, "failed": failed})
+        });
+        for failed in &handed.failed {
+            let text = format!("not everything was exported: {failed}");
+            self.desk.tell(RunEventKind::Warn { text })?;
+        }
+        Ok(json!({
+            "contact": bridge.contact(),
+            "receipts": bridge.head(),
+            "broken": broken,
+            "changed": handed.changed,
+            "exported": exported,
+        }))
     }
 }

@@ -128,17 +128,12 @@ async fn supervised(
             plan.bridge = bridged.as_ref().map(|bridged| bridged as &dyn Bridge);
             plan.warnings = bridged.as_ref().map(Bridged::warnings).unwrap_or_default();
             let incoming = Incoming { ahead, requests, bridge: events };
-            let ended = tokio::select! {
+            tokio::select! {
                 ended = run::run(&plan, &facts, beginning, journal, incoming, &mut observe) => ended,
                 never = forward(signals, ask.clone()) => match never {},
                 never = answering::attend(questions, ask.clone()) => match never {},
                 never = attend(door.as_ref(), ask) => match never {},
-            };
-            let export = wanted.as_ref().and_then(|wanted| wanted.export.as_deref());
-            if let (Some(bridged), Some(folder), Ok(_)) = (&bridged, export, &ended) {
-                bridged.export(folder);
             }
-            ended
         }
         Err(unstarted) => {
             Ok(run::unstarted(&facts, journal, unstarted, &mut observe).map_err(RunError::from)?)

@@ -1,6 +1,7 @@
 //! Real agents at the bridge: what they hand over and declare there is what counts, and nothing else.
 
 mod behind_tls;
+mod handed_out;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

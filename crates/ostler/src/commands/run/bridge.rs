@@ -9,7 +9,7 @@ mod server;
 mod wanted;
 
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +21,7 @@ use ostler_bridge::receipts::{Head, Past};
 use ostler_bridge::route::{self, Route, RouteError, Terms};
 use ostler_bridge::tools::Programs;
 use ostler_bridge::upstream::{Upstream, UpstreamError};
-use ostler_process::run::{Answering, Bridge};
+use ostler_process::run::{Answering, Bridge, HandedOut};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -88,6 +88,8 @@ pub(super) struct About<'a> {
 pub(super) struct Bridged {
     route: Route,
     required: Vec<String>,
+    /// Where copies of what is accepted are wanted.
+    export: Option<PathBuf>,
     stop: CancellationToken,
     /// The door and the programs behind it, until they are ended.
     behind: Mutex<Option<Behind>>,
@@ -120,7 +122,7 @@ impl Bridged {
             folder: about.folder.to_owned(),
             workspace: about.workspace.to_owned(),
             capabilities: wanted.capabilities.clone(),
-            kinds: wanted.kinds.clone(),
+            kinds: wanted.rules.kinds.clone(),
             required: wanted.required.clone(),
             prompt: about.prompt.to_owned(),
             head: about.kept.and_then(head),
@@ -128,11 +130,12 @@ impl Bridged {
             programs: Some(Programs::new(around.guard.to_owned(), around.env.to_vec())),
         })?;
         if let Err(source) = route.preflight().await {
-            let kept = json!({"contact": Contact::None, "receipts": route.head(), "broken": null});
+            let kept = json!({"contact": Contact::None, "receipts": route.head(), "broken": null, "changed": [], "exported": null});
             return Err(OpenError::Preflight { source, kept });
         }
         let behind = Mutex::new(Some(Behind { serving, servers }));
-        Ok((Self { route, required: wanted.required.clone(), stop, behind }, events))
+        let (required, export) = (wanted.required.clone(), wanted.export.clone());
+        Ok((Self { route, required, export, stop, behind }, events))
     }
 
     /// What a person should know of the receipts that an earlier attempt left.
@@ -199,6 +202,10 @@ impl Bridge for Bridged {
             Ok(Err(broken)) => Err(broken.to_string()),
             Err(error) => Err(display::with_causes(&error)),
         }
+    }
+
+    fn hand_out(&self) -> HandedOut {
+        exporting::hand_out(self.route.artifacts(), self.export.as_deref())
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = u32> + '_>> {

@@ -289,6 +289,9 @@ pub(super) async fn prepare<'a>(
     let ahead = Ahead::begin(&plan.guard);
     here.home.create()?;
     let (journal, beginning) = open(choice, &facts, terms, here)?;
+    if let Some(wanted) = &wanted {
+        wanted.keep(journal.folder())?;
+    }
     let rehearsed = match play {
         Some(play) => Some(Rehearsed::start(play, plan.agent, &folder, &choice.workspace).await?),
         None => None,

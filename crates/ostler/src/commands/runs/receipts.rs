@@ -28,9 +28,11 @@ pub(super) struct Receipts {
 pub(super) fn of(kept: &Kept) -> Option<Receipts> {
     let (head, mut wrong) = match &kept.state {
         State::Ended(outcome) => {
-            let told =
-                outcome["bridge"]["broken"].as_str().map(|broken| format!("{broken} (found when it ended)"));
-            (head(&outcome["bridge"]), told.into_iter().collect::<Vec<_>>())
+            let bridge = &outcome["bridge"];
+            let changed = bridge["changed"].as_array().into_iter().flatten();
+            let told = std::iter::once(&bridge["broken"]).chain(changed).filter_map(Value::as_str);
+            let told = told.map(|wrong| format!("{wrong} (found when it ended)"));
+            (head(bridge), told.collect::<Vec<_>>())
         }
         State::Live | State::Abandoned => (None, Vec::new()),
     };

@@ -1,14 +1,14 @@
 //! What is wanted of the bridge, and whether that is possible. Nothing is started or written here.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::Agent;
-use ostler_agent::artifact::Kinds;
 use ostler_agent::bridge::Tools;
 use ostler_bridge::capability::{self, Capabilities, Capability, NoCapability};
+use ostler_process::journal::JournalError;
 
-use super::kinds::{self, KindsError};
+use super::kinds::{KindsError, Rules};
 use super::server::{Chosen, Way};
 use crate::commands::run::choice::Choice;
 use crate::commands::run::terms::{BridgeTerms, Terms};
@@ -67,10 +67,10 @@ impl BridgeUsage {
 /// What is wanted, and possible.
 pub(in crate::commands::run) struct Wanted {
     pub(super) capabilities: Capabilities,
-    pub(super) kinds: Kinds,
+    pub(super) rules: Rules,
     pub(super) required: Vec<String>,
     pub(super) servers: Vec<Chosen>,
-    pub(in crate::commands::run) export: Option<PathBuf>,
+    pub(super) export: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -86,9 +86,10 @@ impl Wanted {
         if Tools::of(agent).is_none() {
             return without(agent, asked).map(|()| None);
         }
-        let kinds = kinds::of(&choice.workspace)?;
-        if let Some(kind) = asked.require.iter().find(|kind| kinds.find(kind).is_none()) {
-            let nearest = kinds.nearest(kind).map(str::to_owned);
+        let earlier = choice.earlier.as_ref().map(|(kept, _)| kept.folder.as_path());
+        let rules = Rules::of(&choice.workspace, earlier)?;
+        if let Some(kind) = asked.require.iter().find(|kind| rules.kinds.find(kind).is_none()) {
+            let nearest = rules.kinds.nearest(kind).map(str::to_owned);
             return Err(BridgeUsage::NoKind { kind: kind.clone(), nearest });
         }
         let mut capabilities = match &asked.capabilities {
@@ -105,7 +106,13 @@ impl Wanted {
         // To name a server is to grant it.
         capabilities.extend(servers.iter().map(|server| Capability::Upstream(server.name.clone())));
         let (required, export) = (asked.require.clone(), asked.export.clone());
-        Ok(Some(Self { capabilities, kinds, required, servers, export }))
+        Ok(Some(Self { capabilities, rules, required, servers, export }))
+    }
+
+    /// Keeps in the folder of the run what must not change while it lasts.
+    pub(in crate::commands::run) fn keep(&self, run: &Path) -> Result<(), JournalError> {
+        let failed = |source| JournalError::Write { path: run.to_owned(), source };
+        self.rules.keep(run).map_err(failed)
     }
 }
 
