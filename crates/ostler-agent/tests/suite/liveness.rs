@@ -9,7 +9,7 @@ use ostler_agent::watchdog::{Action, Input, Limits, State, Watchdog};
 use crate::recordings::{self, FOLDERS, events};
 
 /// Tells the watchdog, and answers if it asks what the agent's descendants do: nothing.
-fn tell(dog: &mut Watchdog, now: Duration, input: Input, name: &str) {
+pub(crate) fn tell(dog: &mut Watchdog, now: Duration, input: Input, name: &str) {
     let shown = format!("{input:?}");
     match dog.step(now, input) {
         Action::Stop(rule) => panic!("{name}: {rule:?} at {now:?}, {shown}: {:?}", dog.why(now)),
@@ -19,7 +19,7 @@ fn tell(dog: &mut Watchdog, now: Duration, input: Input, name: &str) {
 }
 
 /// Follows every wake-up until `now`, as a run loop does.
-fn wait(dog: &mut Watchdog, now: Duration, name: &str) {
+pub(crate) fn wait(dog: &mut Watchdog, now: Duration, name: &str) {
     while let Some(wake) = dog.wake_at().filter(|wake| *wake < now) {
         tell(dog, wake, Input::Tick, name);
     }

@@ -4,6 +4,7 @@
 
 mod command;
 mod decoding;
+mod honest;
 mod launching;
 mod liveness;
 mod recordings;

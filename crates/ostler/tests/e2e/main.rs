@@ -9,6 +9,8 @@ mod bare;
 mod behaviours;
 #[cfg(target_os = "linux")]
 mod bridge;
+#[cfg(target_os = "linux")]
+mod budgets;
 mod by_hand;
 #[cfg(target_os = "linux")]
 mod checks;
