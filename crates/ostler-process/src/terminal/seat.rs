@@ -66,8 +66,10 @@ struct Inner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Nobody,
-    /// Somebody waits for the keys, or has them.
-    Person,
+    /// Somebody waits for the keys.
+    Waits,
+    /// Somebody has them.
+    Has,
 }
 
 /// What waits to be done for people. Of each kind only the last counts.
@@ -155,7 +157,8 @@ pub struct Viewer {
 #[derive(Debug)]
 pub struct Hold {
     shared: Arc<Shared>,
-    _permit: OwnedSemaphorePermit,
+    /// Until it is dropped.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Shared {
@@ -237,9 +240,9 @@ impl Seat {
         self.shared.inner().viewers.len()
     }
 
-    /// Whether a person has the keys, or waits for them.
+    /// Whether a person has the keys. One who waits for them does not: what is begun is finished first.
     pub fn is_held(&self) -> bool {
-        self.shared.inner().holder == Holder::Person
+        self.shared.inner().holder == Holder::Has
     }
 
     /// The keys for Ostler, unless a person has them or waits for them. Never blocks.
@@ -284,8 +287,9 @@ impl Seat {
         let keys = Arc::clone(&self.shared.keys).acquire_owned();
         let Ok(Ok(permit)) = tokio::time::timeout(patience, keys).await else { return Err(Unseated::Typing) };
         waiting.done();
-        let hold = Hold { shared: Arc::clone(&self.shared), _permit: permit };
+        let hold = Hold { shared: Arc::clone(&self.shared), permit: Some(permit) };
         let mut inner = self.shared.inner();
+        inner.holder = Holder::Has;
         inner.wishes.taken = true;
         // Whoever held it before may just have left.
         inner.wishes.left = false;
@@ -306,9 +310,9 @@ impl<'a> Waiting<'a> {
         let mut inner = shared.inner();
         match (inner.is_over, inner.holder) {
             (true, _) => Err(Unseated::Over),
-            (false, Holder::Person) => Err(Unseated::Held),
+            (false, Holder::Waits | Holder::Has) => Err(Unseated::Held),
             (false, Holder::Nobody) => {
-                inner.holder = Holder::Person;
+                inner.holder = Holder::Waits;
                 Ok(Self { shared, is_done: false })
             }
         }
@@ -415,6 +419,8 @@ impl Drop for Hold {
         inner.wishes.size = Some(inner.own);
         inner.wishes.left = true;
         inner.holder = Holder::Nobody;
+        // Before it is told: whoever hears that they left finds the keys free.
+        drop(self.permit.take());
         drop(inner);
         self.shared.wished.notify_one();
     }

@@ -65,11 +65,12 @@ async fn ostler_does_not_type_while_a_person_holds_nor_is_a_person_let_in_while_
         _ = &mut holding => false,
         () = std::future::ready(()) => true,
     };
-    assert!(waits && seat.is_held(), "they wait until Ostler has typed");
+    assert!(waits && !seat.is_held(), "they wait until Ostler has typed");
     assert_eq!(seat.hold(SIZE).await.unwrap_err(), Unseated::Held, "only one can");
     drop(keys);
     assert!(seat.keys().is_none(), "whoever waits is next");
     let hold = holding.await.unwrap();
+    assert!(seat.is_held());
     assert_eq!(wishes.next().await, Wish::Taken);
     assert_eq!(wishes.next().await, Wish::Resize(LARGER));
     seat.resized(LARGER);
@@ -81,6 +82,20 @@ async fn ostler_does_not_type_while_a_person_holds_nor_is_a_person_let_in_while_
     assert_eq!(wishes.next().await, Wish::Resize(SIZE), "it has its own size again");
     assert_eq!(wishes.next().await, Wish::Left);
     drop(keys);
+}
+
+/// Whoever hears that they left may type: nobody tells it once more.
+#[tokio::test]
+async fn the_keys_are_free_when_it_is_told_that_a_person_left() {
+    let (seat, mut wishes) = Seat::new(SIZE);
+    for _ in 0..200 {
+        let hold = seat.hold(SIZE).await.unwrap();
+        assert_eq!(wishes.next().await, Wish::Taken);
+        let leaving = std::thread::spawn(move || drop(hold));
+        assert_eq!(wishes.next().await, Wish::Left);
+        assert!(seat.keys().is_some() && !seat.is_held());
+        leaving.join().unwrap();
+    }
 }
 
 #[tokio::test]
