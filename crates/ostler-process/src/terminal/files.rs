@@ -60,6 +60,8 @@ pub(super) struct Files {
     session: Option<String>,
     main: Option<PathBuf>,
     readers: BTreeMap<PathBuf, Lines>,
+    /// How many lines could not be read.
+    garbled: u64,
 }
 
 impl Files {
@@ -77,6 +79,7 @@ impl Files {
             session: None,
             main: None,
             readers: BTreeMap::new(),
+            garbled: 0,
         }
     }
 
@@ -121,14 +124,15 @@ impl Files {
     /// The records that are new in a file.
     pub(super) fn records(&mut self, path: &Path) -> Vec<Value> {
         let lines = self.readers.entry(path.to_owned()).or_insert_with(|| Lines::at(path, 0));
-        let mut records = Vec::new();
+        let (mut records, mut garbled) = (Vec::new(), 0);
         for _ in 0..MOST_READS {
-            let read = lines.read(|frame| {
-                if let Frame::Line(line) = frame
-                    && let Record::Json(value) = Record::read(line)
-                {
-                    records.push(value);
-                }
+            let read = lines.read(|frame| match frame {
+                Frame::Line(line) => match Record::read(line) {
+                    Record::Json(value) => records.push(value),
+                    Record::Noise(_) | Record::Garbled(_) => garbled += 1,
+                    Record::Blank => {}
+                },
+                Frame::TooLong(_) => garbled += 1,
             });
             match read {
                 // What a file that was written anew repeats has the ids of what was told.
@@ -139,6 +143,10 @@ impl Files {
                     break;
                 }
             }
+        }
+        if garbled > 0 {
+            self.garbled += garbled;
+            tracing::warn!(target: "ostler::pty", path = %path.display(), count = self.garbled, "lines that are no records are passed over");
         }
         records
     }
@@ -162,6 +170,7 @@ fn began(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use ostler_agent::agents::ClaudeTerminal;
+    use serde_json::json;
 
     use super::*;
 
@@ -188,6 +197,17 @@ mod tests {
             fs::write(&path, &content).unwrap();
             assert_eq!(files.state().is_some(), is_believed, "{content}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_record_is_counted_and_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let whence = Whence { env: Vec::new(), workspace: folder.path().to_owned() };
+        let mut files = Files::new(ClaudeTerminal.interactive().unwrap(), whence, 1, 1);
+        let path = folder.path().join("x.jsonl");
+        fs::write(&path, "{\"a\":1}\n{\"b\":\nwords\n\n{\"c\":3}\n{\"half\":").unwrap();
+        let records = files.records(&path);
+        assert_eq!((records, files.garbled), (vec![json!({"a": 1}), json!({"c": 3})], 2));
     }
 
     #[test]
