@@ -139,6 +139,8 @@ pub struct Driver<'a> {
     wishes: Wishes,
     /// Held from the first key until what is typed is settled, so that no person types into it.
     keys: Option<Keys>,
+    /// It was told that a person has them.
+    is_held: bool,
     files: Files,
     answering: Answering,
     /// The dialog that is up.
@@ -175,6 +177,7 @@ impl<'a> Driver<'a> {
             seat,
             wishes,
             keys: None,
+            is_held: false,
             files: Files::new(interactive, whence, own_pid, pid),
             answering: Answering::new(permissions),
             up: None,
@@ -259,8 +262,16 @@ impl<'a> Driver<'a> {
     /// Begins to type a prompt. What was being typed is given up.
     pub fn submit(&mut self, now: Duration, prompt: Prepared) {
         self.doing = Doing::Typing(Typing::new(prompt, typing::Pace::default()));
-        self.turn(now, &turning::Input::Typed);
         self.show_all(now);
+    }
+
+    /// Gives up a prompt of which nothing was typed yet. Whether there was one.
+    pub fn withdraw(&mut self) -> bool {
+        let is_whole = self.is_waiting();
+        if is_whole {
+            self.rest();
+        }
+        is_whole
     }
 
     /// Begins to break the turn off.
@@ -278,6 +289,11 @@ impl<'a> Driver<'a> {
     /// Whether a prompt is being typed, or waits for that.
     pub fn is_typing(&self) -> bool {
         matches!(self.doing, Doing::Typing(_))
+    }
+
+    /// Whether a prompt waits to be typed: what the agent does meanwhile is of another turn.
+    pub fn is_waiting(&self) -> bool {
+        matches!(&self.doing, Doing::Typing(typing) if !typing.has_begun())
     }
 
     /// What the program says it is doing.
@@ -387,7 +403,10 @@ impl<'a> Driver<'a> {
                 self.up = None;
                 self.deal(now, answering::Input::Seen(None));
                 self.step(now, Happened::Held);
-                self.told.push(Told::Held);
+                // One may have come while another was just leaving.
+                if !std::mem::replace(&mut self.is_held, true) {
+                    self.told.push(Told::Held);
+                }
             }
             Wish::Type(bytes) => {
                 self.pump.type_in(&bytes);
@@ -401,6 +420,7 @@ impl<'a> Driver<'a> {
             Wish::Left => {
                 // What waits to be typed goes on once it has seen what they left.
                 self.look_at = Some(now);
+                self.is_held = false;
                 self.told.push(Told::Released);
             }
         }

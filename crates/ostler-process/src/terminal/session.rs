@@ -8,7 +8,7 @@ mod live;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::{Agent, Permissions};
 use ostler_agent::event::AgentEvent;
@@ -139,6 +139,7 @@ pub struct Session {
     about: watch::Receiver<About>,
     seat: Seat,
     pid: u32,
+    workspace: PathBuf,
     living: JoinSet<Closed>,
 }
 
@@ -150,7 +151,8 @@ pub struct TurnStream {
 }
 
 impl TurnStream {
-    /// What happens next; nothing once the turn is over, or the program is gone. Cancel safe.
+    /// What happens next; nothing once the turn is over. The last event is how it ended, also if the program is gone; only
+    /// a session that is closed meanwhile ends without one. Cancel safe.
     pub async fn next(&mut self) -> Option<Happening> {
         self.events.recv().await
     }
@@ -184,7 +186,7 @@ impl Session {
             guard,
         })
         .await?;
-        let pty = child.terminal.take().ok_or(SessionError::Over)?;
+        let (pty, place) = (child.terminal.take().ok_or(SessionError::Over)?, workspace.clone());
         let pid = child.pid();
         let driver = Driver::new(Start {
             agent,
@@ -215,10 +217,11 @@ impl Session {
         };
         let mut living = JoinSet::new();
         living.spawn(live.live());
-        Ok(Self { orders, about, seat, pid, living })
+        Ok(Self { orders, about, seat, pid, workspace: place, living })
     }
 
-    /// Types a prompt and waits until the agent has it. One turn at a time.
+    /// Types a prompt and waits until the agent has it. One turn at a time. Who gives up waiting before anything was typed
+    /// has asked nothing; what was begun is finished, and can be broken off.
     pub async fn ask(&mut self, prompt: &str) -> Result<TurnStream, SessionError> {
         let (events, happenings) = mpsc::channel(EVENTS);
         let (told, heard) = oneshot::channel();
@@ -252,6 +255,16 @@ impl Session {
     /// Its process, for people to read.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Whether the program is there.
+    pub fn is_alive(&self) -> bool {
+        !self.orders.is_closed()
+    }
+
+    /// Where it works.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
     }
 
     /// Waits until the program has ended by itself. Cancel safe.

@@ -3,6 +3,9 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ostler_agent::agent::{Permissions, Session as Which, Stage, Task};
@@ -21,12 +24,12 @@ use crate::player::Player;
 use crate::tap::Tap;
 
 /// A turn takes a second or two; a loaded machine needs many times that.
-const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A live session, its model, and what that was told.
-struct Talk {
-    session: Session,
-    tap: Tap,
+pub(crate) struct Talk {
+    pub(crate) session: Session,
+    pub(crate) tap: Tap,
     stop: CancellationToken,
     serving: JoinSet<()>,
     folder: TempDir,
@@ -34,7 +37,7 @@ struct Talk {
 
 impl Talk {
     /// None where the program is missing and may be.
-    async fn begin(player: Player, script: &str, size: Size) -> Option<Self> {
+    pub(crate) async fn begin(player: Player, script: &str, size: Size) -> Option<Self> {
         let (agent, program) = (player.agent(), player.binary()?);
         let folder = tempfile::Builder::new().prefix("ostler-e2e-").tempdir().unwrap();
         for name in ["home", "workspace", "private"] {
@@ -81,13 +84,13 @@ impl Talk {
         Some(Self { session, tap, stop, serving, folder })
     }
 
-    async fn ask(&mut self, prompt: &str) -> Result<TurnStream, SessionError> {
+    pub(crate) async fn ask(&mut self, prompt: &str) -> Result<TurnStream, SessionError> {
         let asked = tokio::time::timeout(DEADLINE, self.session.ask(prompt)).await;
         asked.unwrap_or_else(|_| panic!("nothing came of a prompt of {} bytes", prompt.len()))
     }
 
     /// One turn, whole: what was said, and how it ended.
-    async fn turn(&mut self, prompt: &str) -> (Vec<String>, TurnOutcome) {
+    pub(crate) async fn turn(&mut self, prompt: &str) -> (Vec<String>, TurnOutcome) {
         let mut turn = match self.ask(prompt).await {
             Ok(turn) => turn,
             Err(error) => {
@@ -98,7 +101,7 @@ impl Talk {
     }
 
     /// The words of the last prompt that the model was told.
-    fn last_prompt(&self) -> String {
+    pub(crate) fn last_prompt(&self) -> String {
         let requests = self.tap.conversation();
         let messages = requests.last().and_then(|request| request["messages"].as_array()).unwrap();
         let user = messages.iter().rfind(|message| message["role"] == "user").unwrap();
@@ -115,7 +118,7 @@ impl Talk {
         }
     }
 
-    async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         let closed = tokio::time::timeout(DEADLINE, self.session.close()).await.unwrap().unwrap();
         assert_eq!((closed.exit, closed.survivors), (Exit::Code(0), Survivors(0)));
         self.stop.cancel();
@@ -128,7 +131,7 @@ fn cut(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-async fn finished(turn: &mut TurnStream) -> (Vec<String>, TurnOutcome) {
+pub(crate) async fn finished(turn: &mut TurnStream) -> (Vec<String>, TurnOutcome) {
     let (mut said, mut ended) = (Vec::new(), None);
     while let Some(happening) = tokio::time::timeout(DEADLINE, turn.next()).await.unwrap() {
         match happening {
@@ -141,7 +144,7 @@ async fn finished(turn: &mut TurnStream) -> (Vec<String>, TurnOutcome) {
     (said, ended.unwrap())
 }
 
-const NOTED: &str = "[[conversation]]\n[[conversation.step]]\nreply = [{ text = \"Noted.\" }]";
+pub(crate) const NOTED: &str = "[[conversation]]\n[[conversation.step]]\nreply = [{ text = \"Noted.\" }]";
 
 /// Texts that are hard to type, and what the program makes of them.
 fn texts() -> Vec<(String, String)> {
@@ -158,6 +161,7 @@ fn texts() -> Vec<(String, String)> {
         same("@nobody and :smile"),
         same("far\n\n\n\napart"),
         same("“quotes” — dashes … and NBSP\u{a0}inside"),
+        same("👨\u{200d}👩\u{200d}👧 and ❤\u{fe0f} and 1\u{fe0f}\u{20e3}"),
         same("<tags> & [brackets] {braces} %percent% ~tilde"),
         ("tab\there".to_owned(), "tab    here".to_owned()),
         ("dos\r\nlines\r\n".to_owned(), "dos\nlines".to_owned()),
@@ -179,7 +183,9 @@ fn line_of(size: usize) -> String {
 
 async fn every_prompt_arrives_as_it_was_sent(player: Player, rounds: usize) {
     let Some(mut talk) = Talk::begin(player, NOTED, Size::USUAL).await else { return };
-    let mut sent = 0;
+    assert_eq!(talk.turn("y").await.1, done("Noted."), "a single byte");
+    assert_eq!(talk.last_prompt(), "y");
+    let mut sent = 1;
     for round in 0..rounds {
         for (text, want) in texts() {
             // So that none is mistaken for another.
@@ -202,7 +208,7 @@ async fn every_prompt_arrives_as_it_was_sent(player: Player, rounds: usize) {
     talk.end().await;
 }
 
-fn done(text: &str) -> TurnOutcome {
+pub(crate) fn done(text: &str) -> TurnOutcome {
     TurnOutcome::Done { text: text.to_owned() }
 }
 
@@ -251,13 +257,44 @@ async fn a_turn_that_is_broken_off_leaves_a_usable_session(player: Player) {
 
 async fn works_at(player: Player, columns: u16, rows: u16) {
     let Some(mut talk) = Talk::begin(player, NOTED, Size { columns, rows }).await else { return };
-    for text in
-        ["short", "a line that is longer than the narrowest window is wide, and so is folded", "two\nlines"]
-    {
+    let folded = "a line that is longer than the narrowest window is wide, and so is folded";
+    let (large, texts) = (line_of(20_000), ["short", folded, "two\nlines", "a last backslash \\"]);
+    for (count, text) in texts.into_iter().chain([large.as_str(), "漢字 مرحبا 🚀"]).enumerate() {
         assert_eq!(talk.turn(text).await.1, done("Noted."), "{columns}x{rows}");
         assert_eq!(talk.last_prompt(), text, "{columns}x{rows}");
+        assert_eq!(talk.tap.conversation().len(), count + 1, "{columns}x{rows}");
     }
     talk.end().await;
+}
+
+/// Keeps every processor busy until it is dropped.
+struct Load {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    fn begin() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let count = std::thread::available_parallelism().unwrap().get();
+        let spin = || {
+            let is_over = Arc::clone(&is_over);
+            std::thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        let threads = (0..count).map(|_| spin()).collect();
+        Self { is_over, threads }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap_or_default());
+    }
 }
 
 async fn prompts(player: Player) {
@@ -270,6 +307,11 @@ async fn sizes(player: Player) {
     for (columns, rows) in [(80, 24), (200, 60), (40, 12)] {
         works_at(player, columns, rows).await;
     }
+}
+
+async fn sizes_under_load(player: Player) {
+    let _load = Load::begin();
+    sizes(player).await;
 }
 
 async fn interrupts(player: Player) {
@@ -293,4 +335,4 @@ macro_rules! for_every_version {
         }
     )*};
 }
-for_every_version!(prompts, interrupts, sizes);
+for_every_version!(prompts, interrupts, sizes, sizes_under_load);

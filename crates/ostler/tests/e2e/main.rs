@@ -48,6 +48,8 @@ mod scripts;
 #[cfg(target_os = "linux")]
 mod serve;
 #[cfg(target_os = "linux")]
+mod sharing;
+#[cfg(target_os = "linux")]
 mod smoke;
 mod stage;
 mod sweep;

@@ -95,6 +95,10 @@ impl Round<'_, '_> {
 
     async fn turn_ended(&mut self) -> Result<(), JournalError> {
         self.climb(stopping::Input::TurnEnded).await?;
+        // Somebody else's turn: ours is yet to begin.
+        if self.has_a_prompt() {
+            self.watch(Input::Prompted).await?;
+        }
         self.end_if_over()
     }
 

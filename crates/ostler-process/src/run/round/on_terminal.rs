@@ -133,9 +133,6 @@ impl Round<'_, '_> {
                 Told::Released => {
                     self.run.desk.tell(RunEventKind::Released)?;
                     self.watch(Input::Released).await?;
-                    if self.has_a_prompt() {
-                        self.watch(Input::Prompted).await?;
-                    }
                     self.end_if_over()?;
                 }
                 // What they are for is told by events; a turn that is not broken off is left to the ladder.

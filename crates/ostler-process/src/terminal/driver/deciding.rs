@@ -82,14 +82,19 @@ impl Driver<'_> {
                     Happened::TurnEnded => return,
                     Happened::Time => typing::Input::Tick,
                 };
+                let has_begun = typing.has_begun();
                 let actions = match (has_keys, typing.is_held()) {
                     (false, false) => [typing.step(now, typing::Input::Held), typing.step(now, input)],
                     // What there is to see comes first.
                     (true, true) => [typing.step(now, input), typing.step(now, typing::Input::Released)],
                     (true, false) | (false, true) => [typing.step(now, input), typing::Action::Nothing],
                 };
+                let is_typed = actions.iter().any(|action| matches!(action, typing::Action::Write(_)));
                 if !typing.has_begun() {
                     self.keys = None;
+                }
+                if is_typed && !has_begun {
+                    self.turn(now, &turning::Input::Typed);
                 }
                 actions.into_iter().for_each(|action| self.type_on(now, action));
             }

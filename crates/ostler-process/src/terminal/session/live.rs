@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use ostler_agent::agent;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::interrupting::Left;
 use ostler_agent::terminal::Interactive;
@@ -10,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::{About, Closed, EVENTS, Happening, Order, SessionError};
-use crate::contain::{Contained, StopSignal};
+use crate::contain::{Contained, Exit, StopSignal};
 use crate::terminal::driver::{Arrived, Driver, Told};
 
 /// How long a program that is asked to end may take.
@@ -22,8 +23,10 @@ const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 /// A turn that somebody asked for.
 pub(super) struct Turn {
     events: mpsc::Sender<Happening>,
-    /// Until the prompt was taken.
+    /// Until the prompt was taken, or was not.
     told: Option<oneshot::Sender<Result<(), SessionError>>>,
+    /// Whether the agent has the prompt: what happened before is of another turn.
+    is_taken: bool,
     is_over: bool,
 }
 
@@ -47,6 +50,8 @@ enum Input {
     Order(Option<Order>),
     Terminal(Arrived),
     Room,
+    /// Whoever asked has gone before the prompt was taken.
+    Forsaken,
     Exited,
     Time,
 }
@@ -56,12 +61,13 @@ impl Live {
         loop {
             let wake = self.driver.wake_at().and_then(|at| self.opened.checked_add(at));
             let wake = wake.unwrap_or_else(|| Instant::now() + FAR);
-            self.driver.hold_records(self.pending.len() >= EVENTS);
+            let has_news = self.has_news();
+            self.driver.hold_records(has_news && self.pending.len() >= EVENTS);
             let input = tokio::select! {
                 biased;
                 order = self.orders.recv() => Input::Order(order),
                 arrived = self.driver.next() => Input::Terminal(arrived),
-                () = room(self.turn.as_ref()), if !self.pending.is_empty() => Input::Room,
+                input = reader(self.turn.as_mut()), if has_news || self.driver.is_waiting() => input,
                 _ = self.child.leader_exit() => Input::Exited,
                 () = tokio::time::sleep_until(wake) => Input::Time,
             };
@@ -77,7 +83,8 @@ impl Live {
                     self.tell(told);
                 }
                 Input::Room => self.hand_over(),
-                Input::Exited => return self.close().await,
+                Input::Forsaken => self.forsaken(),
+                Input::Exited => return self.bury().await,
                 Input::Time => {
                     let told = self.driver.tick(now);
                     self.tell(told);
@@ -94,13 +101,18 @@ impl Live {
         events: mpsc::Sender<Happening>,
         told: oneshot::Sender<Result<(), SessionError>>,
     ) {
+        // Whoever asked before may have gone just now.
+        let is_gone = |turn: &Turn| turn.told.as_ref().is_some_and(oneshot::Sender::is_closed);
+        if self.turn.as_ref().is_some_and(is_gone) {
+            self.forsaken();
+        }
         let refusal = match (self.interactive.sendable(prompt), &self.turn, self.blocked.clone()) {
             (Err(unsendable), _, _) => unsendable.into(),
             (Ok(_), Some(_), _) => SessionError::Busy,
             (Ok(_), None, Some((reason, screen))) => SessionError::Blocked { reason, screen },
             (Ok(prepared), None, None) => {
                 self.pending.clear();
-                self.turn = Some(Turn { events, told: Some(told), is_over: false });
+                self.turn = Some(Turn { events, told: Some(told), is_taken: false, is_over: false });
                 return self.driver.submit(now, prepared);
             }
         };
@@ -121,7 +133,7 @@ impl Live {
         for told in told {
             match told {
                 Told::Event(event) => self.happened(Happening::Event(event)),
-                Told::Submitted => self.answer(Ok(())),
+                Told::Submitted => self.taken(),
                 Told::NotSubmitted(cause) => {
                     self.answer(Err(cause.into()));
                     self.turn = None;
@@ -130,13 +142,15 @@ impl Live {
                     self.blocked = Some((reason.clone(), screen.clone()));
                     let error = SessionError::Blocked { reason: reason.clone(), screen: screen.clone() };
                     self.answer(Err(error));
+                    // What was refused is not typed later, when somebody has answered the dialog.
+                    if self.driver.withdraw() {
+                        self.turn = None;
+                    }
                     self.happened(Happening::Blocked { reason, screen });
                 }
-                // A prompt that was not recognised in the record, and was answered all the same, was taken.
-                Told::TurnOver => {
-                    self.answer(Ok(()));
-                    self.end_turn();
-                }
+                Told::TurnOver if self.is_taken() => self.end_turn(),
+                // Of a turn that somebody else asked for: it may be recorded when the prompt is already typed.
+                Told::TurnOver => {}
                 Told::Settled(left) => {
                     self.end_turn();
                     if let Some(told) = self.interrupting.take() {
@@ -163,10 +177,36 @@ impl Live {
                 is_new
             });
         }
-        if self.turn.is_some() {
+        // Before the prompt is taken it is of another turn.
+        if self.is_taken() {
             self.pending.push_back(happening);
             self.hand_over();
         }
+    }
+
+    /// The agent has the prompt. What happens from now on is of its turn.
+    fn taken(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.is_taken = true;
+        }
+        self.answer(Ok(()));
+    }
+
+    /// Nobody waits for the answer any more: a prompt of which nothing was typed is not typed.
+    fn forsaken(&mut self) {
+        if self.driver.withdraw() {
+            self.turn = None;
+        }
+    }
+
+    /// Whether the agent has the prompt.
+    fn is_taken(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.is_taken)
+    }
+
+    /// Whether there is something to read for whoever asked.
+    fn has_news(&self) -> bool {
+        !self.pending.is_empty() && self.is_taken()
     }
 
     /// Tells whoever asked what became of the prompt.
@@ -212,6 +252,33 @@ impl Live {
         });
     }
 
+    /// It has ended by itself. A turn that was under way is told how it ended, and whoever reads it is waited for a
+    /// while.
+    async fn bury(mut self) -> Closed {
+        let survivors = self.child.kill_all().await;
+        let exit = self.child.leader_exit().await;
+        for event in self.driver.last_words() {
+            self.happened(Happening::Event(event));
+        }
+        if self.turn.as_ref().is_some_and(|turn| turn.is_taken && !turn.is_over) {
+            let events = match exit {
+                Exit::Code(code) => self.driver.decoder().exited(agent::Exit::Code(code), ""),
+                Exit::Signal(signal) => self.driver.decoder().exited(agent::Exit::Signal(signal), ""),
+                Exit::Unknown => self.driver.decoder().over(false),
+            };
+            events.into_iter().for_each(|event| self.happened(Happening::Event(event)));
+            self.end_turn();
+        }
+        let read = async {
+            while self.has_news() {
+                let _ = reader(self.turn.as_mut()).await;
+                self.hand_over();
+            }
+        };
+        let _ = tokio::time::timeout(FAREWELL, read).await;
+        Closed { exit, survivors }
+    }
+
     /// Asks it to end, and ends all that is left.
     async fn close(mut self) -> Closed {
         if let Err(error) = self.child.signal(StopSignal::Interrupt) {
@@ -236,11 +303,18 @@ impl Live {
     }
 }
 
-/// Waits until the reader of the turn has taken something.
-async fn room(turn: Option<&Turn>) {
+/// Waits for whoever asked: until they have read something, or have gone before there was anything to read.
+async fn reader(turn: Option<&mut Turn>) -> Input {
     match turn {
+        Some(Turn { told: Some(told), .. }) => {
+            told.closed().await;
+            Input::Forsaken
+        }
         // A reader that is gone takes all.
-        Some(turn) => drop(turn.events.reserve().await),
+        Some(turn) => {
+            let _ = turn.events.reserve().await;
+            Input::Room
+        }
         None => std::future::pending().await,
     }
 }

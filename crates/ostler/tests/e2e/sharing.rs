@@ -1,0 +1,151 @@
+//! A session on a terminal and others who have a hand in it: a person at its keyboard, and whoever kills it.
+
+use ostler_agent::event::{AgentEvent, FailureClass, TurnOutcome};
+use ostler_process::contain::{Exit, Survivors};
+use ostler_process::terminal::pty::Size;
+use ostler_process::terminal::seat::{Hold, Seat};
+use ostler_process::terminal::session::{Happening, Session, SessionError};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::conversing::{DEADLINE, NOTED, Talk, done, finished};
+use crate::player::Player;
+
+const TWO: &str = r#"
+[[conversation]]
+[[conversation.step]]
+expect = { contains = "Mine first." }
+reply = [{ text = "Yours was first." }]
+
+[[conversation]]
+[[conversation.step]]
+reply = [{ text = "Noted." }]
+"#;
+
+const NEVER_ENDS: &str = r#"
+[[conversation]]
+[[conversation.step]]
+reply = [{ text = "I was about to say" }, { stall = "mid_text" }]
+"#;
+
+/// Stands on the screen while it works.
+const AT_WORK: &str = "esc to interrupt";
+
+/// Waits until the terminal shows what is wished.
+async fn until(seat: &Seat, holds: impl Fn(&str) -> bool) {
+    let mut changes = seat.changes();
+    let shown = async {
+        while !holds(&seat.look().dump()) {
+            changes.changed().await.unwrap();
+        }
+    };
+    let shown = tokio::time::timeout(DEADLINE, shown).await;
+    assert!(shown.is_ok(), "it shows:\n{}", seat.look().dump());
+}
+
+/// A person types this, sees it, and sends it.
+async fn send(seat: &Seat, person: &Hold, text: &str) {
+    person.type_in(text.as_bytes()).await.unwrap();
+    until(seat, |shown| shown.contains(text)).await;
+    person.type_in(b"\r").await.unwrap();
+}
+
+/// What somebody asks at the keyboard is their turn. A prompt that waits meanwhile gets its own, and one that nobody
+/// waits for any more is never typed.
+async fn each_has_a_turn_of_their_own(player: Player) {
+    let Some(mut talk) = Talk::begin(player, TWO, Size::USUAL).await else { return };
+    let seat = talk.session.seat().clone();
+    let person = seat.hold(Size::USUAL).await.unwrap();
+    until(&seat, |shown| shown.contains('❯')).await;
+    // Nothing is typed while they have it, and whoever gives up has asked nothing.
+    tokio::select! {
+        biased;
+        asked = talk.session.ask("Never mind.") => panic!("{asked:?}"),
+        () = send(&seat, &person, "Mine first.") => {}
+    }
+    let theirs = async {
+        until(&seat, |shown| shown.contains("Yours was first.") && !shown.contains(AT_WORK)).await;
+        drop(person);
+    };
+    let (asked, ()) = tokio::join!(talk.session.ask("And mine."), theirs);
+    let mut turn = asked.unwrap();
+    let mut happened = Vec::new();
+    while let Some(happening) = tokio::time::timeout(DEADLINE, turn.next()).await.unwrap() {
+        happened.push(happening);
+    }
+    let own = Happening::Event(AgentEvent::Asked { text: "And mine.".to_owned() });
+    let end = Happening::Event(AgentEvent::TurnEnded(done("Noted.")));
+    assert_eq!((happened.first(), happened.last()), (Some(&own), Some(&end)), "{happened:#?}");
+    let ends = happened.iter().filter(|one| matches!(one, Happening::Event(AgentEvent::TurnEnded(_))));
+    assert_eq!(ends.count(), 1, "{happened:#?}");
+    assert_eq!((talk.last_prompt().as_str(), talk.tap.conversation().len()), ("And mine.", 2));
+    assert_eq!(talk.turn("And another.").await.1, done("Noted."));
+    talk.end().await;
+}
+
+/// A person who clears the conversation begins another session in another file, which is followed.
+async fn a_session_that_moves_is_followed(player: Player) {
+    let Some(mut talk) = Talk::begin(player, NOTED, Size::USUAL).await else { return };
+    assert_eq!(talk.turn("In the first.").await.1, done("Noted."));
+    let before = talk.session.about().session.unwrap();
+    let seat = talk.session.seat().clone();
+    let person = seat.hold(Size::USUAL).await.unwrap();
+    send(&seat, &person, "/clear").await;
+    let moved = async {
+        while talk.session.about().session.as_ref() == Some(&before) {
+            talk.session.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(DEADLINE, moved).await.unwrap();
+    drop(person);
+    let (said, ended) = talk.turn("In the second.").await;
+    assert_eq!((said, ended), (vec!["Noted.".to_owned()], done("Noted.")));
+    // The command itself is told before it.
+    assert!(talk.last_prompt().ends_with("\n---\nIn the second."), "{}", talk.last_prompt());
+    let asked = talk.tap.conversation();
+    assert!(!asked.last().unwrap()["messages"].to_string().contains("In the first."), "it was cleared");
+    talk.end().await;
+}
+
+/// A turn whose program is killed ends with that, and the session with nothing left.
+async fn a_program_that_is_killed_is_told(player: Player) {
+    let Some(mut talk) = Talk::begin(player, NEVER_ENDS, Size::USUAL).await else { return };
+    let mut turn = talk.ask("Say something.").await.unwrap();
+    until(talk.session.seat(), |shown| shown.contains(AT_WORK)).await;
+    assert!(talk.session.is_alive());
+    assert!(matches!(talk.ask("Something else.").await, Err(SessionError::Busy)), "one turn at a time");
+    let pid = Pid::from_raw(i32::try_from(talk.session.pid()).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let TurnOutcome::Failed(failure) = finished(&mut turn).await.1 else { panic!("it failed") };
+    assert_eq!(failure.class, FailureClass::Crashed, "{failure:?}");
+    assert!(failure.detail.contains("signal 9"), "{failure:?}");
+    assert!(turn.next().await.is_none(), "that was the last");
+    assert!(matches!(talk.session.interrupt().await, Err(SessionError::Over)));
+    assert!(matches!(talk.ask("Are you there?").await, Err(SessionError::Over)));
+    let Talk { mut session, .. } = talk;
+    let closed = tokio::time::timeout(DEADLINE, Session::ended(&mut session)).await.unwrap().unwrap();
+    assert_eq!((closed.exit, closed.survivors), (Exit::Signal(9), Survivors(0)));
+    assert!(!session.is_alive());
+}
+
+/// One test for each version of the program.
+macro_rules! for_every_version {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            use crate::player::Player;
+
+            #[tokio::test]
+            async fn pinned() {
+                super::$name(Player::ClaudeTerminal).await;
+            }
+            #[tokio::test]
+            async fn newer() {
+                super::$name(Player::ClaudeTerminalNewer).await;
+            }
+        }
+    )*};
+}
+for_every_version!(
+    each_has_a_turn_of_their_own,
+    a_session_that_moves_is_followed,
+    a_program_that_is_killed_is_told,
+);
