@@ -144,10 +144,11 @@ impl Ground {
         written.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// A live session that goes on with what was written.
-    pub(crate) async fn resumed(&self, program: &Path, id: &str) -> Live {
+    /// A live session: a new one, or one that goes on with what was written.
+    pub(crate) async fn opened(&self, program: &Path, session: Session<'_>) -> Live {
         let (workspace, private) = (self.workspace(), self.folder.path().join("private"));
-        let task = Task { session: Session::Resumed(id), ..Task::new("", &workspace, &private) };
+        let (Session::Minted(id) | Session::Resumed(id)) = session else { panic!("a session with an id") };
+        let task = Task { session, ..Task::new("", &workspace, &private) };
         let launch = ClaudeTerminal.launch(&task).unwrap();
         write(launch.files.iter().map(|file| (&*file.path, &*file.content)));
         let env = self.env.iter().chain(&launch.env);

@@ -125,7 +125,7 @@ async fn in_the_terminal_it_knows_what_was_said_before() {
         let (history, id) = (history(), uuid::Uuid::new_v4().to_string());
         let seeded = ground.seed(&ClaudeTerminal, &id, &history);
         let before = std::fs::read(&seeded.path).unwrap();
-        let mut session = ground.resumed(&program, &id).await;
+        let mut session = ground.opened(&program, Session::Resumed(&id)).await;
         for (turn, prompt) in [history.prompt().unwrap(), "Thank you.".to_owned()].iter().enumerate() {
             let mut stream = tokio::time::timeout(DEADLINE, session.ask(prompt)).await.unwrap().unwrap();
             let mut told_of = Vec::new();
@@ -148,6 +148,24 @@ async fn in_the_terminal_it_knows_what_was_said_before() {
         let closed = tokio::time::timeout(DEADLINE, session.close()).await.unwrap().unwrap();
         assert_eq!(closed.survivors, Survivors(0));
         is_gone_on_with(&seeded, &before);
+        ground.strike().await;
+    }
+}
+
+/// Where an agent takes no record, the conversation is in the first prompt: that arrives as it is, and nothing is seeded.
+#[tokio::test]
+async fn in_the_terminal_a_conversation_can_be_told_in_the_first_prompt() {
+    for program in programs() {
+        let ground = Ground::of(&ClaudeTerminal, SCRIPT).await;
+        let (preamble, id) = (history().preamble().unwrap(), uuid::Uuid::new_v4().to_string());
+        let mut session = ground.opened(&program, Session::Minted(&id)).await;
+        let mut stream = tokio::time::timeout(DEADLINE, session.ask(&preamble)).await.unwrap().unwrap();
+        while tokio::time::timeout(DEADLINE, stream.next()).await.unwrap().is_some() {}
+        let requests = ground.tap.conversation();
+        let want = json!({"role": "user", "content": [{"type": "text", "text": preamble}]});
+        assert_eq!(requests.iter().map(told).collect::<Vec<_>>(), [[want]], "{}", program.display());
+        let closed = tokio::time::timeout(DEADLINE, session.close()).await.unwrap().unwrap();
+        assert_eq!(closed.survivors, Survivors(0));
         ground.strike().await;
     }
 }

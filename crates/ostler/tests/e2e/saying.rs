@@ -12,6 +12,9 @@ const SCRIPT: &str = r#"
 [[conversation]]
 [[conversation.step]]
 expect = { contains = "leave the tests alone" }
+# On a busy machine the first request of a process may be without the tools of the bridge.
+reply = [{ tool_by_role = "shell", command = "true" }]
+[[conversation.step]]
 reply = [{ tool_by_role = "mcp:ostler/declare_complete", arguments = { summary = "Left alone." } }]
 [[conversation.step]]
 reply = [{ text = "I left them alone." }]

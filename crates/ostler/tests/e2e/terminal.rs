@@ -28,7 +28,15 @@ macro_rules! for_every_version {
         }
     )*};
 }
-for_every_version!(completes, stalls, is_cancelled, is_killed, is_gone_on_with, is_refused);
+for_every_version!(
+    completes,
+    stalls,
+    is_cancelled,
+    is_killed,
+    is_gone_on_with,
+    is_refused,
+    finds_its_record_in_every_folder,
+);
 
 fn completes(player: Player) {
     let Some(yard) = Yard::bridged(player) else { return };
@@ -137,4 +145,22 @@ fn is_refused(player: Player) {
     assert!(said.contains("cannot be run this way"), "{said}");
     assert!(!yard.workspace().join("danger").exists());
     yard.is_empty();
+}
+
+/// The folder of its record is named after the workspace, with links resolved.
+fn finds_its_record_in_every_folder(player: Player) {
+    let long = format!("{}/{}", "long ".repeat(30), "é".repeat(60));
+    for name in ["dots.and_lines and blanks", "cafe\u{301} \u{72ac} \u{1f415}", &long] {
+        let Some(yard) = Yard::of(player) else { return };
+        let (folder, link) = (yard.workspace().join(name), yard.at("link"));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        let name = player.agent().name();
+        let mut command = yard.ostler(&["run", "-a", name, "--json", "--rehearse=hello", "Say hello."]);
+        let ended = Ended::of(command.current_dir(&link).output().unwrap());
+        ended.ends("completed", 0);
+        let asked: Vec<_> = ended.with("event", "asked").filter_map(|line| line["text"].as_str()).collect();
+        assert_eq!((asked, ended.said().len()), (vec!["Say hello."], 1), "{}", folder.display());
+        yard.is_empty();
+    }
 }
