@@ -91,13 +91,11 @@ pub fn journal_line(bytes: &[u8]) {
     }
 }
 
-/// Numbers with a fraction may differ in their last digit, so lines are compared once they have been read.
 fn kept(event: &RunEvent) {
     let line = event.line().expect("an event has a line");
     assert!(!line.contains('\n'), "one line: {line}");
     let read = RunEvent::read(line.as_bytes()).unwrap_or_else(|| panic!("not read again: {line}"));
     assert_eq!((read.seq, read.ms), (event.seq, event.ms));
     assert_eq!(std::mem::discriminant(&read.kind), std::mem::discriminant(&event.kind), "{line}");
-    let again = read.line().expect("an event has a line");
-    assert_eq!(RunEvent::read(again.as_bytes()).as_ref().map(|event| event.line().ok()), Some(Some(again)));
+    assert_eq!(read.line().expect("an event has a line"), line);
 }

@@ -233,6 +233,21 @@ mod tests {
         Question { id: 4, text: "May I?".to_owned(), options: vec!["yes".to_owned()], default: None, within }
     }
 
+    /// Found by fuzzing: read and written again, a number went on to its neighbour.
+    #[test]
+    fn a_number_with_a_fraction_does_not_drift() {
+        for number in ["4.1111e-88", "0.1", "0.21954000000000001", "1.7976931348623157e308"] {
+            let line = format!(
+                r#"{{"v":1,"seq":9,"ms":2,"kind":"outcome","outcome":"completed","cost_usd":{number}}}"#
+            );
+            let event = RunEvent::read(line.as_bytes()).unwrap();
+            let RunEventKind::Outcome(outcome) = &event.kind else { panic!("{event:?}") };
+            assert_eq!(outcome["cost_usd"].as_f64(), number.parse().ok(), "{number}");
+            let written = event.line().unwrap();
+            assert_eq!(RunEvent::read(written.as_bytes()).unwrap().line().unwrap(), written, "{number}");
+        }
+    }
+
     #[test]
     fn a_line_is_read_as_it_was_written() {
         let result = ToolResult { failed: false, exit_code: Some(0), text: "ok\n".to_owned() };
