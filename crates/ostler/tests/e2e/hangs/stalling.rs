@@ -32,7 +32,8 @@ mod h02_mid_turn_stall {
             reply = [{ text = "I was about to say" }, { stall = "mid_text" }]
             "#,
         );
-        let ended = yard.run(&[&script, "--permissions", "all", "--silence", "3s", "Say something."]);
+        // Longer than an agent is silent by itself, on a machine that has much else to do.
+        let ended = yard.run(&[&script, "--permissions", "all", "--silence", "10s", "Say something."]);
         ended.ends("completed", 0);
         assert_eq!(ended.outcome()["resumes"], 1);
         assert_eq!(ended.said().last(), Some(&"Now it is said."));
