@@ -194,6 +194,24 @@ fn nothing_is_pressed_over_a_dialog_or_a_persons_hands() {
 }
 
 #[test]
+fn until_something_is_typed_a_person_may_have_the_keys() {
+    let table: [(&str, Vec<Input<'static>>, bool, bool); 5] = [
+        ("nothing is known", vec![], false, false),
+        ("it waits for the box", vec![BUSY, seen("")], false, false),
+        ("a person was quicker", vec![Input::Held, IDLE, seen("")], false, true),
+        ("it is pasted", vec![IDLE, seen("")], true, false),
+        ("it is over", vec![IDLE, seen(""), Input::Recorded("do it")], true, false),
+    ];
+    for (name, inputs, has_begun, is_held) in table {
+        let mut typing = Typing::new(prepared(), Pace::default());
+        for input in inputs {
+            let _ = typing.step(Duration::ZERO, input);
+        }
+        assert_eq!((typing.has_begun(), typing.is_held()), (has_begun, is_held), "{name}");
+    }
+}
+
+#[test]
 fn what_others_left_in_the_box_is_taken_out_first() {
     play(
         "once",

@@ -296,6 +296,11 @@ impl<'a> Driver<'a> {
         matches!(&self.doing, Doing::Typing(typing) if !typing.has_begun())
     }
 
+    /// Whether a dialog is up.
+    pub fn has_dialog(&self) -> bool {
+        self.interactive.dialog(&self.seat.look()).is_some()
+    }
+
     /// What the program says it is doing.
     pub fn status(&self) -> Option<&Status> {
         self.status.as_ref()

@@ -38,6 +38,16 @@ pub(crate) struct Talk {
 impl Talk {
     /// None where the program is missing and may be.
     pub(crate) async fn begin(player: Player, script: &str, size: Size) -> Option<Self> {
+        Self::begin_with(player, script, size, (Permissions::All, &[])).await
+    }
+
+    /// The same, with what the agent may do and further arguments of its own.
+    pub(crate) async fn begin_with(
+        player: Player,
+        script: &str,
+        size: Size,
+        (permissions, extra): (Permissions, &[String]),
+    ) -> Option<Self> {
         let (agent, program) = (player.agent(), player.binary()?);
         let folder = tempfile::Builder::new().prefix("ostler-e2e-").tempdir().unwrap();
         for name in ["home", "workspace", "private"] {
@@ -54,11 +64,8 @@ impl Talk {
         let stage = Stage { url: tap.url.clone(), home: folder.path().join("home") };
         let setup = agent.rehearsed(&stage);
         let id = uuid::Uuid::new_v4().to_string();
-        let task = Task {
-            session: Which::Minted(&id),
-            permissions: Permissions::All,
-            ..Task::new("", &workspace, &private)
-        };
+        let task =
+            Task { session: Which::Minted(&id), permissions, extra, ..Task::new("", &workspace, &private) };
         let launch = agent.launch(&task).unwrap();
         setup.folders.iter().for_each(|path| std::fs::create_dir_all(path).unwrap());
         for file in setup.files.iter().chain(&launch.files) {
@@ -74,7 +81,7 @@ impl Talk {
             args: launch.args.iter().map(Into::into).collect(),
             env: env.map(|(name, value)| (name.into(), value.into())).collect(),
             workspace,
-            permissions: Permissions::All,
+            permissions,
             session: Some(id),
             size,
             name: "e2e",

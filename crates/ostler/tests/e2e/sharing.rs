@@ -1,5 +1,6 @@
 //! A session on a terminal and others who have a hand in it: a person at its keyboard, and whoever kills it.
 
+use ostler_agent::agent::Permissions;
 use ostler_agent::event::{AgentEvent, FailureClass, TurnOutcome};
 use ostler_process::contain::{Exit, Survivors};
 use ostler_process::terminal::pty::Size;
@@ -106,6 +107,32 @@ async fn a_session_that_moves_is_followed(player: Player) {
     talk.end().await;
 }
 
+/// What nobody may answer is told to whoever asks, until a person has answered it. What was refused is not asked then.
+async fn a_dialog_is_left_to_a_person(player: Player) {
+    let flag = ["--dangerously-skip-permissions".to_owned()];
+    let begun = Talk::begin_with(player, NOTED, Size::USUAL, (Permissions::Deny, &flag));
+    let Some(mut talk) = begun.await else { return };
+    for prompt in ["Never mind.", "Nor this."] {
+        match talk.ask(prompt).await {
+            Err(SessionError::Blocked { screen, .. }) => {
+                assert!(screen.contains("Yes, I accept"), "{screen}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let seat = talk.session.seat().clone();
+    let person = seat.hold(Size::USUAL).await.unwrap();
+    person.type_in(b"\x1b[B").await.unwrap();
+    let is_chosen = |row: &str| row.contains('❯') && row.contains("Yes, I accept");
+    until(&seat, |shown| shown.lines().any(is_chosen)).await;
+    person.type_in(b"\r").await.unwrap();
+    until(&seat, |shown| !shown.contains("Yes, I accept") && shown.contains('❯')).await;
+    drop(person);
+    assert_eq!(talk.turn("Now.").await.1, done("Noted."));
+    assert_eq!((talk.last_prompt().as_str(), talk.tap.conversation().len()), ("Now.", 1));
+    talk.end().await;
+}
+
 /// A turn whose program is killed ends with that, and the session with nothing left.
 async fn a_program_that_is_killed_is_told(player: Player) {
     let Some(mut talk) = Talk::begin(player, NEVER_ENDS, Size::USUAL).await else { return };
@@ -147,5 +174,6 @@ macro_rules! for_every_version {
 for_every_version!(
     each_has_a_turn_of_their_own,
     a_session_that_moves_is_followed,
+    a_dialog_is_left_to_a_person,
     a_program_that_is_killed_is_told,
 );

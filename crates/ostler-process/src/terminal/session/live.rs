@@ -106,6 +106,10 @@ impl Live {
         if self.turn.as_ref().is_some_and(is_gone) {
             self.forsaken();
         }
+        // A person may have answered what nobody else may.
+        if self.blocked.is_some() && !self.driver.has_dialog() {
+            self.blocked = None;
+        }
         let refusal = match (self.interactive.sendable(prompt), &self.turn, self.blocked.clone()) {
             (Err(unsendable), _, _) => unsendable.into(),
             (Ok(_), Some(_), _) => SessionError::Busy,
