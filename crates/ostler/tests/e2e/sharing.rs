@@ -97,6 +97,9 @@ async fn a_session_that_moves_is_followed(player: Player) {
         }
     };
     tokio::time::timeout(DEADLINE, moved).await.unwrap();
+    // It is drawn anew, with a new box: what is typed into the old one is lost.
+    let is_empty_box = |row: &str| row.trim() == "❯";
+    until(&seat, |shown| !shown.contains("In the first.") && shown.lines().any(is_empty_box)).await;
     drop(person);
     let (said, ended) = talk.turn("In the second.").await;
     assert_eq!((said, ended), (vec!["Noted.".to_owned()], done("Noted.")));
