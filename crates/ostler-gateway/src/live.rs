@@ -3,9 +3,12 @@
 
 use std::future::Future;
 
+use ostler_agent::agent::Decision;
 use ostler_agent::canonical::Message;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::leasing::Terms;
+pub use ostler_process::stream::AnsweredBy;
+use ostler_process::terminal::seat::Seat as TerminalSeat;
 
 /// Starts sessions.
 pub trait Start: Send + Sync + 'static {
@@ -34,6 +37,20 @@ pub trait LiveSession: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Result<AgentEvent, SessionFailure>> + Send;
     /// What it said although nobody asked, without waiting for it.
     fn unasked(&mut self) -> impl Future<Output = Option<Result<AgentEvent, SessionFailure>>> + Send;
+    /// Who answers what the agent asks, from now on. Where nobody else can, it is policy whatever is said here.
+    fn answered_by(&mut self, _who: AnsweredBy) {}
+    /// Answers a question of the agent.
+    fn answer(
+        &mut self,
+        _request: &str,
+        _decision: Decision,
+    ) -> impl Future<Output = Result<(), SessionFailure>> + Send {
+        async { Ok(()) }
+    }
+    /// Its terminal, if people can sit down at it.
+    fn terminal(&self) -> Option<TerminalSeat> {
+        None
+    }
     /// Ends it: when this returns nothing of it is left.
     fn close(self) -> impl Future<Output = ()> + Send;
 }

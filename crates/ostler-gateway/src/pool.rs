@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use ostler_agent::agent::Decision;
 use ostler_agent::canonical::Message;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::fingerprint::Known;
@@ -73,6 +74,24 @@ pub struct Turn {
     pub history: History,
 }
 
+/// What goes along with a turn, and changes nothing of what is asked.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// What the conversation is called: its session is listed under it.
+    pub label: Option<String>,
+    /// Answers to what the agent asks. Without it policy answers.
+    pub answers: Option<mpsc::Receiver<Reply>>,
+}
+
+/// An answer to a question of the agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// The question.
+    pub request: String,
+    /// What becomes of it.
+    pub decision: Decision,
+}
+
 /// Why there is no answer, or no more of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TurnError {
@@ -116,10 +135,16 @@ impl Limit {
 pub struct Answer {
     events: mpsc::Receiver<Result<AgentEvent, TurnError>>,
     settled: oneshot::Receiver<()>,
+    stop: CancellationToken,
     _stop: DropGuard,
 }
 
 impl Answer {
+    /// Breaks the turn off when it is cancelled. What the agent still says is told, its end too.
+    pub fn stopper(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
     /// What comes next. The last is the end of the turn, or an error; then nothing. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<AgentEvent, TurnError>> {
         self.events.recv().await
@@ -132,7 +157,7 @@ impl Answer {
 
     /// Breaks the turn off, and waits until the session waits again or is gone.
     pub async fn cancel(self) {
-        let Self { events, settled, _stop: stop } = self;
+        let Self { events, settled, stop: _, _stop: stop } = self;
         drop((events, stop));
         // The task ends without a word where the pool itself is gone.
         let _ = settled.await;
@@ -175,17 +200,24 @@ impl<S: Start> Pool<S> {
 
     /// Goes on with a conversation: in the session that knows it, or in a new one that is told. Never blocks.
     pub fn complete(&self, turn: Turn) -> Answer {
+        self.complete_beside(turn, Beside::default())
+    }
+
+    /// The same, with what goes along with it.
+    pub fn complete_beside(&self, turn: Turn, beside: Beside) -> Answer {
         let (events, told) = mpsc::channel(UNREAD_EVENTS);
         let (done, settled) = oneshot::channel();
         let stop = self.shared.stop.child_token();
         let guard = stop.clone().drop_guard();
-        let work = Work { shared: self.shared.clone(), turn, events, stop };
+        let Beside { label, answers } = beside;
+        let told_stop = stop.clone();
+        let work = Work { shared: self.shared.clone(), turn, label, events, stop };
         self.shared.tasks.spawn(async move {
-            work.run().await;
+            work.run(answers).await;
             // Nobody need wait for it.
             let _ = done.send(());
         });
-        Answer { events: told, settled, _stop: guard }
+        Answer { events: told, settled, stop: told_stop, _stop: guard }
     }
 
     /// Starts sessions ahead, until so many wait on these terms. Nobody goes for them.
@@ -204,6 +236,20 @@ impl<S: Start> Pool<S> {
     /// All live sessions, those at work and those that wait.
     pub fn sessions(&self) -> Vec<Listed> {
         self.shared.seats().listed(self.shared.now())
+    }
+
+    /// Ends the sessions of this conversation that wait. One at work is not touched.
+    pub async fn end(&self, label: &str) {
+        let gone = {
+            let mut seats = self.shared.seats();
+            let waiting = seats.waiting_for(label);
+            seats.remove_all(&waiting)
+        };
+        for session in gone {
+            // In a task of the pool: it ends also if nobody waits for it.
+            let _ = self.shared.tasks.spawn(session.close()).await;
+        }
+        self.shared.happened();
     }
 
     /// Begins nothing new, gives what is under way so long to end, breaks off the rest, and closes all sessions.

@@ -8,7 +8,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use ostler_agent::agent::{Agent, Session as Which, Whereabouts};
+use ostler_agent::agent::{Agent, Decision, Session as Which, Whereabouts};
 use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::AgentEvent;
 use ostler_agent::leasing::{Place, Terms};
@@ -16,7 +16,7 @@ use ostler_process::seeding::seed;
 use ostler_process::stream::{Opening, Session, SessionError};
 use uuid::Uuid;
 
-use crate::live::{LiveSession, Phase, SessionFailure, Start};
+use crate::live::{AnsweredBy, LiveSession, Phase, SessionFailure, Start};
 
 /// Starts sessions of one agent over pipes.
 pub struct Streams {
@@ -171,6 +171,14 @@ impl LiveSession for StreamSession {
     async fn unasked(&mut self) -> Option<Result<AgentEvent, SessionFailure>> {
         let event = self.session.unasked().await?;
         Some(event.map_err(|error| SessionFailure::of(Phase::Answer, &error)))
+    }
+
+    fn answered_by(&mut self, who: AnsweredBy) {
+        self.session.answered_by(who);
+    }
+
+    async fn answer(&mut self, request: &str, decision: Decision) -> Result<(), SessionFailure> {
+        self.session.answer(request, decision).map_err(|error| SessionFailure::of(Phase::Answer, &error))
     }
 
     async fn close(self) {

@@ -1,7 +1,8 @@
 //! A live conversation with an agent over pipes: several turns in one process, without a run.
 //!
 //! Whoever has a [`Session`] is the only one who reads and writes it: nothing is read while nobody asks for events, so a
-//! slow reader makes the agent wait and nothing is lost. What the agent asks is answered by policy. Dropping a session
+//! slow reader makes the agent wait and nothing is lost. What the agent asks is answered by policy, unless its owner
+//! wants to ([`Session::answered_by`]). Dropping a session
 //! ends the program and all that it started; [`Session::close`] lets it end by itself first.
 
 use std::collections::VecDeque;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::agent::{
-    self, Agent, Decoder, Exit, Order, Permissions, Refusal, Session as Which, Source, Task,
+    self, Agent, Decision, Decoder, Exit, Order, Permissions, Refusal, Session as Which, Source, Task,
 };
 use ostler_agent::canonical::Message;
 use ostler_agent::event::AgentEvent;
@@ -92,10 +93,21 @@ pub enum SessionError {
     Over,
 }
 
+/// Who answers what the agent asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AnsweredBy {
+    /// Policy, at once.
+    #[default]
+    Policy,
+    /// Whoever has the session, with [`Session::answer`]. Until then the agent waits.
+    Owner,
+}
+
 /// A live session.
 pub struct Session {
     agent: &'static dyn Agent,
     permissions: Permissions,
+    answered_by: AnsweredBy,
     private: PathBuf,
     child: Contained,
     writer: Writer,
@@ -163,6 +175,7 @@ impl Session {
         Ok(Self {
             agent,
             permissions,
+            answered_by: AnsweredBy::Policy,
             private,
             writer,
             stdout: child.stdout.take(),
@@ -203,6 +216,16 @@ impl Session {
     /// Asks it to break the turn off. That it did is told as the end of the turn. Never blocks.
     pub fn interrupt(&mut self) -> Result<(), SessionError> {
         self.say(&Order::Interrupt)
+    }
+
+    /// Says who answers from now on.
+    pub fn answered_by(&mut self, who: AnsweredBy) {
+        self.answered_by = who;
+    }
+
+    /// Answers a question of the agent. One that it does not have any more is passed over by it. Never blocks.
+    pub fn answer(&mut self, request: &str, decision: Decision) -> Result<(), SessionError> {
+        self.say(&Order::Answer { request: request.to_owned(), decision })
     }
 
     fn say(&mut self, order: &Order) -> Result<(), SessionError> {
@@ -288,7 +311,7 @@ impl Session {
             match record {
                 Record::Json(value) => {
                     for event in self.decoder.events(Source::Stdout, &value) {
-                        self.answer(&event)?;
+                        self.answer_by_policy(&event)?;
                         self.ready.push_back(event);
                     }
                 }
@@ -301,8 +324,11 @@ impl Session {
     }
 
     /// What policy says to a question.
-    fn answer(&mut self, event: &AgentEvent) -> Result<(), SessionError> {
+    fn answer_by_policy(&mut self, event: &AgentEvent) -> Result<(), SessionError> {
         let AgentEvent::Blocked(blocked) = event else { return Ok(()) };
+        if self.answered_by == AnsweredBy::Owner {
+            return Ok(());
+        }
         match policy::answer(self.permissions, blocked) {
             Some(order) if self.life == Life::Running => self.say(&order),
             Some(_) | None => Ok(()),

@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use ostler_agent::fingerprint::Known;
 use ostler_agent::leasing::{self, Decision, Doing, Doors, Limits, Live, Pool, Seat, Terms, Waiting, Wanted};
+use ostler_process::terminal::seat::Seat as TerminalSeat;
 use tokio::sync::oneshot;
 
 use crate::live::LiveSession;
 
 /// A live session, for people and programs to look at.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Listed {
     /// Which.
     pub seat: Seat,
+    /// The conversation that it had last, as it was called.
+    pub label: Option<String>,
+    /// Its terminal, if people can sit down at it.
+    pub terminal: Option<TerminalSeat>,
     /// Whose, and how it behaves.
     pub terms: Terms,
     /// Its process; nothing before it is there.
@@ -43,6 +48,8 @@ pub enum State {
 struct Held<L> {
     /// Here while it waits; with its turn while it works.
     session: Option<L>,
+    label: Option<String>,
+    terminal: Option<TerminalSeat>,
     pid: Option<u32>,
     began: Duration,
     turns: u32,
@@ -93,7 +100,10 @@ impl<L: LiveSession> Seats<L> {
     pub(super) fn reserve(&mut self, terms: &Terms, expected: u64, now: Duration) -> Seat {
         let seat = Seat(self.number());
         self.live.push(Live { seat, terms: terms.clone(), doing: Doing::Busy, memory: expected });
-        self.held.insert(seat, Held { session: None, pid: None, began: now, turns: 0 });
+        self.held.insert(
+            seat,
+            Held { session: None, label: None, terminal: None, pid: None, began: now, turns: 0 },
+        );
         seat
     }
 
@@ -104,9 +114,11 @@ impl<L: LiveSession> Seats<L> {
         Some(session)
     }
 
-    pub(super) fn began_turn(&mut self, seat: Seat, pid: u32) {
+    pub(super) fn began_turn(&mut self, seat: Seat, session: &L, label: Option<&str>) {
         if let Some(held) = self.held.get_mut(&seat) {
-            held.pid = Some(pid);
+            held.label = label.map(str::to_owned);
+            held.terminal = session.terminal();
+            held.pid = Some(session.pid());
             held.turns += 1;
         }
     }
@@ -142,6 +154,14 @@ impl<L: LiveSession> Seats<L> {
 
     pub(super) fn remove_all(&mut self, seats: &[Seat]) -> Vec<L> {
         seats.iter().filter_map(|seat| self.remove(*seat)).collect()
+    }
+
+    /// Those that wait for this conversation to go on.
+    pub(super) fn waiting_for(&self, label: &str) -> Vec<Seat> {
+        let is_its =
+            |seat: &Seat| self.held.get(seat).is_some_and(|held| held.label.as_deref() == Some(label));
+        let idle = self.live.iter().filter(|live| live.doing != Doing::Busy).map(|live| live.seat);
+        idle.filter(is_its).collect()
     }
 
     /// A place in the queue: at its end, or where one was that was called and found no room.
@@ -202,6 +222,8 @@ impl<L: LiveSession> Seats<L> {
             };
             Some(Listed {
                 seat: live.seat,
+                label: held.label.clone(),
+                terminal: held.terminal.clone(),
                 terms: live.terms.clone(),
                 pid: held.pid,
                 state,

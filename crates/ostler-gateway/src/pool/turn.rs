@@ -12,12 +12,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::lease::{Lease, Warmth, lease};
-use super::{Limit, Shared, Turn, TurnError, known};
-use crate::live::{LiveSession, Start};
+use super::{Limit, Reply as Answered, Shared, Turn, TurnError, known};
+use crate::live::{AnsweredBy, LiveSession, Start};
 
 pub(super) struct Work<S: Start> {
     pub(super) shared: Arc<Shared<S>>,
     pub(super) turn: Turn,
+    /// What the conversation is called.
+    pub(super) label: Option<String>,
     pub(super) events: mpsc::Sender<Result<AgentEvent, TurnError>>,
     /// Whoever waited for the answer is gone, or the pool closes.
     pub(super) stop: CancellationToken,
@@ -65,12 +67,12 @@ impl Course {
 }
 
 impl<S: Start> Work<S> {
-    pub(super) async fn run(self) {
+    pub(super) async fn run(self, mut answers: Option<mpsc::Receiver<Answered>>) {
         loop {
             let leased = lease(&self.shared, &self.turn, &self.stop).await;
             let failed = match leased {
                 Ok(None) => return,
-                Ok(Some(lease)) => match self.ask(lease).await {
+                Ok(Some(lease)) => match self.ask(lease, &mut answers).await {
                     Asked::Over => return,
                     // Another one, or a new one: each that is found so is gone, so this ends.
                     Asked::Stale => continue,
@@ -83,15 +85,15 @@ impl<S: Start> Work<S> {
         }
     }
 
-    async fn ask(&self, mut lease: Lease<S>) -> Asked {
-        let warmth = lease.warmth;
+    async fn ask(&self, mut lease: Lease<S>, answers: &mut Option<mpsc::Receiver<Answered>>) -> Asked {
+        let (warmth, seat) = (lease.warmth, lease.seat);
         let Some(session) = lease.session() else { return Asked::Stale };
-        let pid = session.pid();
+        session.answered_by(if answers.is_some() { AnsweredBy::Owner } else { AnsweredBy::Policy });
         let asked = session.ask(self.turn.history.last()).await;
-        self.shared.seats().began_turn(lease.seat, pid);
+        self.shared.seats().began_turn(seat, session, self.label.as_deref());
         let mut course = Course::default();
         let failed = match asked {
-            Ok(()) => match self.listen(&mut lease, &mut course).await {
+            Ok(()) => match self.listen(&mut lease, &mut course, answers).await {
                 Ok(end) => return self.ended(lease, &course, end).await,
                 Err(error) => error,
             },
@@ -106,7 +108,12 @@ impl<S: Start> Work<S> {
     }
 
     /// Hands on what the agent says until its turn ends.
-    async fn listen(&self, lease: &mut Lease<S>, course: &mut Course) -> Result<TurnOutcome, TurnError> {
+    async fn listen(
+        &self,
+        lease: &mut Lease<S>,
+        course: &mut Course,
+        answers: &mut Option<mpsc::Receiver<Answered>>,
+    ) -> Result<TurnOutcome, TurnError> {
         let patience = self.shared.patience;
         let last = Instant::now() + patience.turn;
         let mut settle = None;
@@ -119,6 +126,10 @@ impl<S: Start> Work<S> {
                 () = self.stop.cancelled(), if settle.is_none() => {
                     settle = Some(Instant::now() + patience.settle);
                     session.interrupt().await?;
+                    continue;
+                }
+                Answered { request, decision } = next_of(answers) => {
+                    session.answer(&request, decision).await?;
                     continue;
                 }
                 event = session.next() => event?,
@@ -141,9 +152,9 @@ impl<S: Start> Work<S> {
                 }
                 _ => {}
             }
-            if settle.is_none() {
+            if !self.events.is_closed() {
                 // Whoever does not read for a whole turn is taken for gone.
-                let told = tokio::time::timeout_at(last, self.tell(Ok(event))).await;
+                let told = tokio::time::timeout_at(settle.unwrap_or(last), self.tell(Ok(event))).await;
                 if told.is_err() {
                     self.stop.cancel();
                 }
@@ -178,5 +189,16 @@ impl<S: Start> Work<S> {
             // Nobody is waited for any more.
             () = self.shared.stop.cancelled() => {}
         }
+    }
+}
+
+/// The next answer to a question. Waits for ever where none can come. Cancel safe.
+async fn next_of(answers: &mut Option<mpsc::Receiver<Answered>>) -> Answered {
+    match answers {
+        Some(coming) => match coming.recv().await {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        },
+        None => std::future::pending().await,
     }
 }
