@@ -10,13 +10,14 @@
 //! - [`seeding`]: a conversation that an agent is to know, written as its own record.
 //! - [`stream`]: a live conversation with an agent over pipes.
 //! - [`terminal`]: agents that are driven through their own terminal program.
-//! - [`host`]: what this machine offers; [`syntax`]: whether a file can be read by the program that would run it.
+//! - [`figures`]: what a process takes; [`host`]: what this machine offers; [`syntax`]: whether a file can be read by the program that would run it.
 
 mod capture;
 #[cfg(target_os = "linux")]
 pub mod contain;
 #[cfg(target_os = "linux")]
 pub mod control;
+pub mod figures;
 mod group;
 pub mod host;
 pub mod install;
