@@ -109,6 +109,11 @@ impl Policy {
         self.folders.iter().any(|root| folder.starts_with(root))
     }
 
+    /// Whether it may allow an agent what the agent asks for: only one for which an agent may do all, or the owner's.
+    pub fn may_allow(&self) -> bool {
+        self.permissions == Permissions::All || self.allows(Scope::Admin)
+    }
+
     /// What an agent may do for a request that asks for so much; nothing if that is more than it may.
     pub fn permits(&self, wanted: Option<Permissions>) -> Option<Permissions> {
         let rank = |permissions| match permissions {
@@ -239,6 +244,13 @@ mod tests {
             let policy = Policy { permissions: may, ..Policy::chat() };
             assert_eq!(policy.permits(asked), want, "{may:?}: {asked:?}");
         }
+    }
+
+    #[test]
+    fn who_may_not_do_all_may_not_allow_it_either() {
+        let able = |policy: Policy| policy.may_allow();
+        assert!(able(Policy::owner()) && able(Policy { permissions: Permissions::All, ..Policy::chat() }));
+        assert!(!able(Policy::chat()) && !able(Policy { permissions: Permissions::Edits, ..Policy::chat() }));
     }
 
     #[test]

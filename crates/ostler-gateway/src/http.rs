@@ -6,12 +6,24 @@
 
 mod admission;
 mod around;
+mod conversing;
+mod following;
+mod idempotency;
 pub mod keys;
 mod metrics;
 mod models;
+mod native;
+mod openapi;
+mod page;
+mod questions;
 mod reading;
+mod recorded;
+mod repeating;
+mod responses;
+mod routes;
 mod serving;
 mod streaming;
+mod unfolding;
 mod visits;
 
 use std::future::Future;
@@ -24,26 +36,30 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request as Incoming, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::{get, post};
 use ostler_agent::access::Scope;
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::leasing::{Place, Terms};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
+use tokio_util::task::TaskTracker;
 
+use crate::conversations::{Bounds, Conversations};
 use crate::live::{Phase, SessionFailure, Start};
 use crate::narration::Narration;
-use crate::pool::{Answer, Pool, Turn, TurnError};
+use crate::pool::{Beside, Pool, Turn, TurnError};
 use crate::wire::{Delivery, Format, Head, Kind, Piece, Problem, Request};
-use around::RequestId;
+use conversing::{Addressed, CONVERSATION, Naming};
+use idempotency::Repeats;
 use keys::Keys;
 use metrics::Metrics;
 use models::Models;
+use questions::{Questions, UNREAD_ANSWERS};
+use recorded::Recorded;
 use streaming::Streaming;
 use visits::{Lasting, Visitor, Visits};
 
@@ -57,8 +73,13 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The folder that a session is to work in.
 const FOLDER: &str = "x-ostler-cwd";
-/// What the agent may do without asking: `deny`, `edits` or `all`, and never more than the key allows.
+/// What the agent may do without asking: `deny`, `edits` or `all`, and never more than the key allows; or `ask`.
 const PERMISSIONS: &str = "x-ostler-permissions";
+/// Instead of such a level: what the agent would have to ask is asked of a client.
+const ASK: &str = "ask";
+
+/// How long those who sit at terminals may take to be told that it is over.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What is served, and to whom.
 pub struct Offer {
@@ -68,6 +89,28 @@ pub struct Offer {
     pub agent: &'static str,
     /// Folders below which any request may name one to work in: absolute, with links resolved.
     pub folders: Vec<PathBuf>,
+    /// Where conversations are kept. It need not exist.
+    pub conversations: PathBuf,
+    /// Where runs are kept. It need not exist.
+    pub runs: PathBuf,
+    /// How long it is waited for what is sent.
+    pub waiting: Waiting,
+}
+
+/// How long it is waited for what is sent. Who takes longer is not waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// For the head of a request, also on a connection that was used before.
+    pub head: Duration,
+    /// For its body.
+    pub body: Duration,
+}
+
+impl Default for Waiting {
+    /// A large body over a slow line takes a minute.
+    fn default() -> Self {
+        Self { head: Duration::from_secs(30), body: Duration::from_secs(120) }
+    }
 }
 
 /// The doors.
@@ -77,6 +120,15 @@ pub struct Gateway<S: Start> {
     models: Models,
     visits: Visits,
     metrics: Metrics,
+    conversations: Conversations,
+    questions: Questions,
+    repeats: Repeats,
+    /// Turns that go on when whoever asked is gone.
+    turns: TaskTracker,
+    /// Those who sit at terminals.
+    sitters: TaskTracker,
+    /// Nothing is told any more.
+    ending: CancellationToken,
     address: SocketAddr,
     /// Nothing new is begun any more.
     is_closing: AtomicBool,
@@ -90,6 +142,15 @@ pub enum OpenError {
     Keyless {
         /// Where it was to listen.
         address: SocketAddr,
+    },
+    /// Conversations cannot be kept.
+    #[error("could not open the conversations in {}", .path.display())]
+    Conversations {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
     },
     /// The address cannot be had.
     #[error("could not listen on {address}")]
@@ -107,6 +168,9 @@ impl OpenError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Keyless { .. } => Some("make a key, or listen on 127.0.0.1".to_owned()),
+            Self::Conversations { .. } => {
+                Some("set OSTLER_HOME to a folder that you can write to".to_owned())
+            }
             Self::Listen { .. } => Some("choose another address with --listen".to_owned()),
         }
     }
@@ -131,12 +195,20 @@ pub async fn open<S: Start>(
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let models = Models::of(offer.agent);
+    let conversations = Conversations::open(&offer.conversations, Bounds::default())
+        .map_err(|source| OpenError::Conversations { path: offer.conversations.clone(), source })?;
     let gateway = Gateway {
         pool,
         offer,
         models,
         visits: Visits::new(),
         metrics: Metrics::default(),
+        conversations,
+        questions: Questions::default(),
+        repeats: Repeats::default(),
+        turns: TaskTracker::new(),
+        sitters: TaskTracker::new(),
+        ending: CancellationToken::new(),
         address,
         is_closing: AtomicBool::new(false),
     };
@@ -153,16 +225,11 @@ impl<S: Start> Listening<S> {
     /// comes meanwhile is told that nothing new is begun.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static, drain: Duration) {
         let Self { listener, gateway } = self;
-        let router = Router::new()
-            .route("/", get(page))
-            .route("/healthz", get(|| async { "ok\n" }))
-            .route("/readyz", get(around::readyz::<S>))
-            .route("/metrics", get(metrics::show::<S>))
-            .route("/v1/models", get(models::list::<S>))
-            .route("/v1/messages", post(messages::<S>))
-            .route("/v1/messages/count_tokens", post(count_tokens::<S>))
-            .route("/v1/chat/completions", post(chat::<S>))
-            .route("/v1/responses", post(responses::<S>))
+        let mut router = Router::new();
+        for routes::Route { doc, door } in routes::all::<S>() {
+            router = router.route(doc.path, door);
+        }
+        let router = router
             .fallback(absent)
             .method_not_allowed_fallback(unsuited)
             .layer(from_fn_with_state(gateway.clone(), around::around::<S>))
@@ -172,25 +239,28 @@ impl<S: Start> Listening<S> {
             stop.await;
             gateway.is_closing.store(true, Ordering::Relaxed);
             gateway.pool.close(drain).await;
+            gateway.turns.close();
+            gateway.turns.wait().await;
+            gateway.questions.close().await;
+            gateway.ending.cancel();
             closing.cancel();
         };
-        tokio::join!(serving::serve(listener, router, closing.clone()), ending);
+        let head = gateway.offer.waiting.head;
+        tokio::join!(serving::serve(listener, router, head, closing.clone()), ending);
+        gateway.sitters.close();
+        // Who does not read that it is over is not waited for.
+        let _ = tokio::time::timeout(FAREWELL, gateway.sitters.wait()).await;
     }
-}
-
-async fn page() -> &'static str {
-    "Ostler serves live sessions of an agent: POST /v1/messages, /v1/chat/completions, /v1/responses; GET /v1/models.\n"
 }
 
 async fn absent(incoming: Incoming) -> Response {
     let message = format!("there is nothing at {}", incoming.uri().path());
-    refuse(around::format_of(incoming.uri().path()), &Problem::new(Kind::Absent, &message))
+    around::refuse_at(incoming.uri().path(), &Problem::new(Kind::Absent, &message))
 }
 
 async fn unsuited(incoming: Incoming) -> Response {
     let message = format!("{} is not for {}", incoming.uri().path(), incoming.method());
-    let mut response =
-        refuse(around::format_of(incoming.uri().path()), &Problem::new(Kind::Invalid, &message));
+    let mut response = around::refuse_at(incoming.uri().path(), &Problem::new(Kind::Invalid, &message));
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     response
 }
@@ -266,22 +336,39 @@ impl<S: Start> Gateway<S> {
     }
 
     async fn answer(&self, format: Format, incoming: Incoming) -> Response {
-        let id = match incoming.extensions().get::<RequestId>() {
-            Some(RequestId(id)) => id.clone(),
-            None => Uuid::new_v4().simple().to_string(),
-        };
-        self.attempt(format, &id, incoming).await.unwrap_or_else(|problem| refuse(format, &problem))
+        self.once(format, incoming).await.unwrap_or_else(|problem| refuse(format, &problem))
     }
 
-    async fn attempt(&self, format: Format, id: &str, incoming: Incoming) -> Result<Response, Problem> {
-        let visitor = self.admit(incoming.headers(), Scope::Chat)?;
-        let folder = self.folder(&visitor, incoming.headers())?;
-        let permissions = permissions(&visitor, incoming.headers())?;
-        let request = format.read(&reading::json(incoming).await?)?;
-        let terms = self.terms(&visitor, folder, permissions, &request)?;
+    async fn attempt(
+        &self,
+        format: Format,
+        visitor: &Visitor,
+        headers: &HeaderMap,
+        body_read: &Value,
+    ) -> Result<Response, Problem> {
+        let folder = self.folder(visitor, headers)?;
+        let (permissions, asks) = permissions(visitor, headers)?;
+        let request = format.read(body_read)?;
+        let terms = self.terms(visitor, folder, permissions, &request)?;
         let underway = visitor.begin_turn()?;
-        let head = Head { id: id.to_owned(), model: request.model.clone(), created: seconds_now() };
-        let answer = self.pool.complete(Turn { terms, history: request.history });
+        let naming = Naming { format, headers, terms: &terms, asks };
+        let Addressed { history, recorder } = self.address(visitor, &naming, &request).await?;
+        let conversation = recorder.conversation().id().to_owned();
+        if self.is_held(&conversation) {
+            return Err(Problem::new(Kind::Held, "somebody holds the terminal of this conversation"));
+        }
+        let id = recorder.turn().to_owned();
+        let head = Head { id, model: request.model.clone(), created: seconds_now() };
+        let (answers, asking) = match asks {
+            true => {
+                let (sender, answers) = mpsc::channel(UNREAD_ANSWERS);
+                (Some(answers), Some((self.questions.clone(), sender)))
+            }
+            false => (None, None),
+        };
+        let beside = Beside { label: Some(conversation.clone()), answers };
+        let answer = self.pool.complete_beside(Turn { terms, history }, beside);
+        let answer = Recorded::new(answer, recorder, asking);
         let mut response = match request.delivery {
             Delivery::Whole => body(StatusCode::OK, &whole(format, &head, answer).await?),
             Delivery::Streamed { .. } => {
@@ -294,6 +381,9 @@ impl<S: Start> Gateway<S> {
             && !request.ignored.is_empty()
         {
             response.headers_mut().insert(IGNORED, ignored);
+        }
+        if let Ok(conversation) = HeaderValue::from_str(&conversation) {
+            response.headers_mut().insert(CONVERSATION, conversation);
         }
         Ok(response)
     }
@@ -309,14 +399,7 @@ impl<S: Start> Gateway<S> {
             let message = "tools that the program runs itself are not offered to the agent yet";
             return Err(Problem::invalid(message).about("tools"));
         }
-        if request.follows.is_some() {
-            let message = "answers are not kept: send the conversation";
-            return Err(Problem::invalid(message).about("previous_response_id"));
-        }
-        let model = self.models.find(&request.model)?;
-        if !visitor.key.policy.allows_model(&request.model) {
-            return Err(Problem::new(Kind::Forbidden, "this key may not ask this model").about("model"));
-        }
+        let model = self.model(visitor, &request.model)?;
         Ok(Terms {
             tenant: visitor.key.id.clone(),
             agent: self.offer.agent.to_owned(),
@@ -330,11 +413,32 @@ impl<S: Start> Gateway<S> {
         })
     }
 
+    /// What the agent is told of a model, if the key may ask it.
+    fn model(&self, visitor: &Visitor, named: &str) -> Result<Option<String>, Problem> {
+        let model = self.models.find(named)?;
+        if !visitor.key.policy.allows_model(named) {
+            return Err(Problem::new(Kind::Forbidden, "this key may not ask this model").about("model"));
+        }
+        Ok(model)
+    }
+
+    /// Whether a person has the terminal of this conversation.
+    fn is_held(&self, conversation: &str) -> bool {
+        self.pool.sessions().iter().any(|listed| {
+            listed.label.as_deref() == Some(conversation)
+                && listed.terminal.as_ref().is_some_and(|seat| seat.is_held())
+        })
+    }
+
     /// The folder that a request names, if it may.
     fn folder(&self, visitor: &Visitor, headers: &HeaderMap) -> Result<Place, Problem> {
         let Some(named) = headers.get(FOLDER) else { return Ok(Place::Own) };
-        let forbidden = || Problem::new(Kind::Forbidden, "this folder may not be worked in").about(FOLDER);
-        let named = named.to_str().map_err(|_| forbidden())?;
+        let forbidden = Problem::new(Kind::Forbidden, "this folder may not be worked in").about(FOLDER);
+        self.allowed_folder(visitor, named.to_str().map_err(|_| forbidden)?, FOLDER)
+    }
+
+    fn allowed_folder(&self, visitor: &Visitor, named: &str, field: &str) -> Result<Place, Problem> {
+        let forbidden = || Problem::new(Kind::Forbidden, "this folder may not be worked in").about(field);
         let folder = PathBuf::from(named).canonicalize().map_err(|_| forbidden())?;
         let is_allowed = self.offer.folders.iter().any(|root| folder.starts_with(root))
             || visitor.key.policy.allows_folder(&folder);
@@ -343,18 +447,36 @@ impl<S: Start> Gateway<S> {
 }
 
 /// What the agent may do: as much as the key allows, or what the request names, if that is not more.
-fn permissions(visitor: &Visitor, headers: &HeaderMap) -> Result<Permissions, Problem> {
-    let wanted = headers.get(PERMISSIONS).map(|named| {
-        let named = named.to_str().ok().and_then(Permissions::named);
-        named.ok_or_else(|| Problem::invalid("this must be `deny`, `edits` or `all`").about(PERMISSIONS))
-    });
-    let permitted = visitor.key.policy.permits(wanted.transpose()?);
-    permitted.ok_or_else(|| {
-        Problem::new(Kind::Forbidden, "this key does not allow an agent that much").about(PERMISSIONS)
-    })
+fn permissions(visitor: &Visitor, headers: &HeaderMap) -> Result<(Permissions, bool), Problem> {
+    let named = headers.get(PERMISSIONS).map(|named| named.to_str().unwrap_or("?"));
+    allowance(visitor, named, PERMISSIONS)
 }
 
-async fn whole(format: Format, head: &Head, mut answer: Answer) -> Result<Value, Problem> {
+/// The same, and whether a client is asked what the key does not allow.
+fn allowance(visitor: &Visitor, named: Option<&str>, field: &str) -> Result<(Permissions, bool), Problem> {
+    if named == Some(ASK) {
+        return Ok((visitor.key.policy.permissions, true));
+    }
+    let wanted = named.map(|named| {
+        let message = "this must be `deny`, `edits`, `all` or `ask`";
+        Permissions::named(named).ok_or_else(|| Problem::invalid(message).about(field))
+    });
+    let permitted = visitor.key.policy.permits(wanted.transpose()?);
+    let permitted = permitted.ok_or_else(|| {
+        Problem::new(Kind::Forbidden, "this key does not allow an agent that much").about(field)
+    });
+    Ok((permitted?, false))
+}
+
+/// What a parameter of the query says.
+fn query(uri: &Uri, name: &str) -> Option<String> {
+    let pairs = uri.query()?.split('&');
+    let named = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let mut found = named.filter(|(found, _)| *found == name).map(|(_, value)| value.to_owned());
+    found.next()
+}
+
+async fn whole(format: Format, head: &Head, mut answer: Recorded) -> Result<Value, Problem> {
     let mut narration = Narration::default();
     let mut pieces: Vec<Piece> = Vec::new();
     while let Some(event) = answer.next().await {

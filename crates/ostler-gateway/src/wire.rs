@@ -45,6 +45,10 @@ pub struct Request {
     pub follows: Option<String>,
     /// Fields that have no effect, in order.
     pub ignored: Vec<String>,
+    /// Who asks, by the program's own account.
+    pub user: Option<String>,
+    /// Whether the answer may be kept.
+    pub is_kept: bool,
 }
 
 /// How an answer comes.
@@ -146,6 +150,16 @@ impl Format {
             Self::Chat => chat::read(body),
             Self::Responses => responses::read(body),
         }
+    }
+
+    /// Fields of a request: those that are heard, and those that have no effect.
+    pub fn fields(self) -> (&'static [&'static str], &'static [&'static str]) {
+        let fields = match self {
+            Self::Messages => &anthropic::FIELDS,
+            Self::Chat => &chat::FIELDS,
+            Self::Responses => &responses::FIELDS,
+        };
+        (fields.heard, fields.ignored)
     }
 
     /// A writer of server-sent events.

@@ -11,7 +11,7 @@ use axum::response::Response;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Gateway, REQUEST_ID, X_REQUEST_ID, admission, refuse};
+use super::{Gateway, REQUEST_ID, X_REQUEST_ID, admission, native, refuse};
 use crate::live::Start;
 use crate::wire::{Format, Kind, Problem};
 
@@ -43,10 +43,10 @@ pub(super) async fn around<S: Start>(
     let meant = admission::is_meant(incoming.headers(), gateway.address);
     let is_closing = gateway.is_closing.load(Ordering::Relaxed) && !SIGNS_OF_LIFE.contains(&path.as_str());
     let mut response = match meant {
-        Err(problem) => refuse(format_of(&path), &problem),
+        Err(problem) => refuse_at(&path, &problem),
         Ok(()) if is_closing => {
             let problem = Problem::new(Kind::Closing, "the server is about to end, and begins nothing new");
-            refuse(format_of(&path), &problem)
+            refuse_at(&path, &problem)
         }
         Ok(()) => next.run(incoming).await,
     };
@@ -65,6 +65,11 @@ pub(super) async fn around<S: Start>(
     let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     tracing::info!(target: "ostler::http", request = id, %method, route, status = status.as_u16(), elapsed_ms, "answered");
     response
+}
+
+/// A problem in the shape of the API that the path is of.
+pub(super) fn refuse_at(path: &str, problem: &Problem) -> Response {
+    if path.starts_with(native::PREFIX) { native::refuse(problem) } else { refuse(format_of(path), problem) }
 }
 
 /// In whose shape a problem is told.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::Request as Incoming;
 use axum::http::header;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -12,11 +13,18 @@ use crate::wire::{Kind, Problem};
 /// Longest body: what the providers take.
 const LONGEST_BODY: usize = 32 << 20;
 
-/// How long a body may take to come.
-const BODY_WITHIN: Duration = Duration::from_secs(120);
-
 /// The body as JSON. How deep it may be is bounded by its reader.
-pub(super) async fn json(incoming: Incoming) -> Result<Value, Problem> {
+pub(super) async fn json(incoming: Incoming, within: Duration) -> Result<Value, Problem> {
+    parsed(&bytes(incoming, within).await?)
+}
+
+/// What a body says.
+pub(super) fn parsed(body: &[u8]) -> Result<Value, Problem> {
+    serde_json::from_slice(body).map_err(|error| Problem::invalid(&format!("the body is no JSON: {error}")))
+}
+
+/// The body, which must be meant as JSON.
+pub(super) async fn bytes(incoming: Incoming, within: Duration) -> Result<Bytes, Problem> {
     let kind = incoming.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let is_json =
         kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("application/json"));
@@ -29,13 +37,12 @@ pub(super) async fn json(incoming: Incoming) -> Result<Value, Problem> {
         return Err(too_large());
     }
     let read = Limited::new(incoming.into_body(), LONGEST_BODY).collect();
-    let body = tokio::time::timeout(BODY_WITHIN, read)
+    let body = tokio::time::timeout(within, read)
         .await
-        .map_err(|_| Problem::new(Kind::Slow, "the body took longer than two minutes"))?;
+        .map_err(|_| Problem::new(Kind::Slow, "the body took too long"))?;
     let body = body.map_err(|error| match error.is::<LengthLimitError>() {
         true => too_large(),
         false => Problem::new(Kind::Gone, "the body broke off"),
     })?;
-    serde_json::from_slice(&body.to_bytes())
-        .map_err(|error| Problem::invalid(&format!("the body is no JSON: {error}")))
+    Ok(body.to_bytes())
 }

@@ -8,6 +8,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -15,9 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 /// Connections at once. Who comes when there are so many waits in the system's own queue, which has an end too.
 const CONNECTIONS: usize = 512;
-
-/// How long the head of a request may take, and how long a connection may wait for one.
-const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
 /// Longest head: a key, a few names. What is longer gets status 431.
 const LONGEST_HEAD: usize = 64 * 1024;
@@ -28,11 +26,16 @@ const MOST_FIELDS: usize = 100;
 /// How long it is waited after the system could not give a connection: it has no descriptors, for instance.
 const BREATH: Duration = Duration::from_millis(200);
 
+/// How long a connection may be quiet before it is looked whether anybody is there, how often, and how many times.
+const QUIET: Duration = Duration::from_secs(30);
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+const PROBES: u32 = 3;
+
 /// How long connections may take to end once there is nothing more to say.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves until it is told to close, lets what is being sent be sent for a moment, and ends all connections.
-pub(super) async fn serve(listener: TcpListener, router: Router, closing: CancellationToken) {
+pub(super) async fn serve(listener: TcpListener, router: Router, head: Duration, closing: CancellationToken) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -45,7 +48,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, closing: Cancel
             biased;
             () = closing.cancelled() => break,
             (place, stream) = accepted => {
-                let connection = connect(stream, router.clone(), closing.clone());
+                let connection = connect(stream, router.clone(), head, closing.clone());
                 connections.spawn(async move {
                     connection.await;
                     drop(place);
@@ -66,6 +69,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
             Ok((stream, _)) => {
                 // Pieces of an answer are small, and wanted at once. What cannot be set is only slower.
                 let _ = stream.set_nodelay(true);
+                let _ = watch_for_end(&stream);
                 return stream;
             }
             Err(error) if is_of_the_visitor(&error) => {}
@@ -77,15 +81,23 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
+/// Whoever is gone without a word is noticed after a minute, not after hours.
+fn watch_for_end(stream: &TcpStream) -> rustix::io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, QUIET)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE_EVERY)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)
+}
+
 fn is_of_the_visitor(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connect(stream: TcpStream, router: Router, closing: CancellationToken) {
+async fn connect(stream: TcpStream, router: Router, head: Duration, closing: CancellationToken) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
+        .header_read_timeout(head)
         .max_buf_size(LONGEST_HEAD)
         .max_headers(MOST_FIELDS);
     let service = TowerToHyperService::new(router);
@@ -101,5 +113,20 @@ async fn connect(stream: TcpStream, router: Router, closing: CancellationToken) 
     };
     if let Err(error) = served {
         tracing::debug!(target: "ostler::http", %error, "a connection broke");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_is_gone_without_a_word_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let stream = accept(&listener).await;
+        assert!(sockopt::socket_keepalive(&stream).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), QUIET);
+        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), PROBES);
     }
 }

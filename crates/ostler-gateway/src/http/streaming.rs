@@ -14,15 +14,16 @@ use ostler_agent::event::AgentEvent;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::problem_of;
+use super::recorded::Recorded;
 use crate::narration::Narration;
-use crate::pool::{Answer, TurnError};
+use crate::pool::TurnError;
 use crate::wire::{Encoder, Piece, Problem};
 
 /// How often a sign of life is sent while the agent says nothing.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 pub(super) struct Streaming {
-    answer: Answer,
+    answer: Recorded,
     narration: Narration,
     encoder: Box<dyn Encoder>,
     /// What can be sent now.
@@ -40,7 +41,7 @@ enum Rest {
 impl Streaming {
     /// Waits for the first piece for a while, so that what fails at once has its own status.
     pub(super) async fn begin(
-        answer: Answer,
+        answer: Recorded,
         encoder: Box<dyn Encoder>,
         patience: Duration,
     ) -> Result<Response, Problem> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::fields::{Fields, flag, list, list_if_any, named, text};
 use super::{Answer, Delivery, Encoder, Head, Part, Piece, Problem, Request, Stop, Told, event, history};
 
-const FIELDS: Fields = Fields {
+pub(super) const FIELDS: Fields = Fields {
     heard: &["messages", "metadata", "model", "service_tier", "stream", "system", "tools"],
     ignored: &[
         "container",
@@ -45,6 +45,8 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
         tools,
         follows: None,
         ignored,
+        user: body["metadata"]["user_id"].as_str().map(str::to_owned),
+        is_kept: true,
     })
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fields::{Fields, flag, list, list_if_any, named, text};
 use super::{Answer, Delivery, Encoder, Head, Part, Piece, Problem, Request, Stop, Told, history};
 
-const FIELDS: Fields = Fields {
+pub(super) const FIELDS: Fields = Fields {
     heard: &[
         "logprobs",
         "messages",
@@ -80,6 +80,8 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
         tools,
         follows: None,
         ignored,
+        user: body["user"].as_str().map(str::to_owned),
+        is_kept: true,
     })
 }
 

@@ -70,6 +70,14 @@ impl Kind {
         }
     }
 
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Absent => "not_found",
+            kind => kind.of_openai().1,
+        }
+    }
+
     fn of_anthropic(self) -> &'static str {
         match self {
             Self::Invalid | Self::Held | Self::Slow => "invalid_request_error",

@@ -7,7 +7,7 @@ use super::chat::{called, picture};
 use super::fields::{Fields, flag, list_if_any, named, text};
 use super::{Answer, Delivery, Encoder, Head, Part, Piece, Problem, Request, Stop, Told, event, history};
 
-const FIELDS: Fields = Fields {
+pub(super) const FIELDS: Fields = Fields {
     heard: &[
         "conversation",
         "input",
@@ -81,6 +81,8 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
         tools,
         follows: body["previous_response_id"].as_str().map(str::to_owned),
         ignored,
+        user: body["user"].as_str().map(str::to_owned),
+        is_kept: body["store"] != false,
     })
 }
 

@@ -249,7 +249,8 @@ async fn models_are_listed_for_who_may_come_in() {
 #[tokio::test]
 async fn nobody_listens_for_all_without_a_key() {
     let pool = Pool::new(Stage::default(), Limits::default(), Patience::default());
-    let keyless = Offer { keys: Keys::new(Vec::new()), ..offer() };
+    let kept = tempfile::tempdir().unwrap();
+    let keyless = Offer { keys: Keys::new(Vec::new()), ..offer(kept.path()) };
     let refused = open(SocketAddr::from(([0, 0, 0, 0], 0)), pool, keyless).await;
     assert!(matches!(refused, Err(OpenError::Keyless { .. })));
 }

@@ -1,15 +1,17 @@
 //! A gateway with scripted sessions, asked as a program asks it: bytes over a connection.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_agent::access::{Policy, Scope};
 use ostler_agent::agent::Permissions;
 use ostler_agent::leasing::Limits;
 use ostler_gateway::http::keys::{Key, Keys};
-use ostler_gateway::http::{Offer, open};
+use ostler_gateway::http::{Offer, Waiting, open};
 use ostler_gateway::pool::{Patience, Pool};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -25,6 +27,8 @@ pub(crate) struct House {
     pub(crate) address: SocketAddr,
     pub(crate) stop: Option<oneshot::Sender<()>>,
     serving: JoinSet<()>,
+    /// Where conversations and runs are. Another house may go on with it.
+    pub(crate) kept: Arc<TempDir>,
 }
 
 pub(crate) struct Got {
@@ -45,7 +49,7 @@ impl Got {
     }
 }
 
-pub(crate) fn offer() -> Offer {
+pub(crate) fn offer(kept: &std::path::Path) -> Offer {
     let tight = Policy {
         requests_per_minute: Some(3),
         turns_at_once: Some(1),
@@ -53,6 +57,9 @@ pub(crate) fn offer() -> Offer {
         permissions: Permissions::Edits,
         ..Policy::chat()
     };
+    let writer =
+        Policy { scopes: vec![Scope::Chat, Scope::SessionsRead, Scope::SessionsWrite], ..Policy::chat() };
+    let viewer = Policy { scopes: vec![Scope::TerminalView], ..Policy::chat() };
     let looker = Policy { scopes: vec![Scope::SessionsRead], ..Policy::chat() };
     let keys = Keys::new(vec![
         Key::of("one", "ostler_1", Policy::chat()),
@@ -60,8 +67,18 @@ pub(crate) fn offer() -> Offer {
         Key::of("tight", "ostler_tight", tight),
         Key::of("looker", "ostler_looker", looker),
         Key::of("owner", "ostler_owner", Policy::owner()),
+        Key::of("writer", "ostler_writer", writer),
+        Key::of("viewer", "ostler_viewer", viewer),
     ]);
-    Offer { keys, agent: "claude-headless", folders: Vec::new() }
+    let (conversations, runs) = (kept.join("conversations"), kept.join("runs"));
+    Offer {
+        keys,
+        agent: "claude-headless",
+        folders: Vec::new(),
+        conversations,
+        runs,
+        waiting: Waiting::default(),
+    }
 }
 
 impl House {
@@ -71,10 +88,20 @@ impl House {
 
     /// One that lets turns end for so long when it is closed.
     pub(crate) async fn draining(limits: Limits, drain: Duration) -> Self {
+        Self::at(Arc::new(tempfile::tempdir().unwrap()), limits, drain).await
+    }
+
+    /// One that finds there what another left.
+    pub(crate) async fn at(kept: Arc<TempDir>, limits: Limits, drain: Duration) -> Self {
+        Self::with(offer(kept.path()), kept, limits, drain).await
+    }
+
+    /// One that offers this.
+    pub(crate) async fn with(offer: Offer, kept: Arc<TempDir>, limits: Limits, drain: Duration) -> Self {
         let stage = Stage::default();
         let patience = Patience { settle: DEADLINE, ..Patience::default() };
         let pool = Pool::new(stage.clone(), limits, patience);
-        let listening = open(SocketAddr::from(([127, 0, 0, 1], 0)), pool, offer()).await.unwrap();
+        let listening = open(SocketAddr::from(([127, 0, 0, 1], 0)), pool, offer).await.unwrap();
         let address = listening.address();
         let (stop, stopped) = oneshot::channel::<()>();
         let mut serving = JoinSet::new();
@@ -84,7 +111,7 @@ impl House {
             };
             listening.serve(stopped, drain).await;
         });
-        Self { stage, address, stop: Some(stop), serving }
+        Self { stage, address, stop: Some(stop), serving, kept }
     }
 
     /// A connection on which this was asked.
@@ -108,6 +135,11 @@ impl House {
         Got { status, head: head.to_ascii_lowercase(), body }
     }
 
+    /// A request without a body.
+    pub(crate) async fn bare(&self, method: &str, path: &str, key: &str) -> Got {
+        self.get(&format!("{method} {path} HTTP/1.1\r\nx-api-key: {key}"), "").await
+    }
+
     pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Got {
         self.get(&head(path, key), &body.to_string()).await
     }
@@ -117,6 +149,13 @@ impl House {
         tokio::time::timeout(DEADLINE, self.serving.join_next()).await.unwrap().unwrap().unwrap();
         let log = self.stage.log(|log| (log.started.len(), log.closed.len() + log.dropped.len()));
         assert_eq!(log.0, log.1, "all are gone");
+    }
+}
+
+impl Got {
+    /// What a header of the answer says.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 }
 

@@ -2,8 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may say that it cannot go on")]
 
+mod bad_input;
+mod conversing;
 mod doors;
 mod house;
 mod limits;
+mod native;
+mod openapi;
 mod pool;
 mod scripted;
+mod terminals;

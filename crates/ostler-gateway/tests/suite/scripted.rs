@@ -3,11 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use ostler_agent::agent::Decision;
 use ostler_agent::canonical::Message;
-use ostler_agent::event::{AgentEvent, Failure, FailureClass, Part, TurnOutcome};
+use ostler_agent::event::{AgentEvent, Blocked, Failure, FailureClass, Part, TurnOutcome};
 use ostler_agent::leasing::Terms;
-use ostler_gateway::live::{LiveSession, Phase, SessionFailure, Start};
-use serde_json::Value;
+use ostler_gateway::live::{AnsweredBy, LiveSession, Phase, SessionFailure, Start};
+use ostler_process::terminal::pty::Size;
+use ostler_process::terminal::seat::{Seat, Wishes};
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 /// What was done.
@@ -28,6 +31,8 @@ pub(crate) struct Stage {
     pub(crate) log: Arc<Mutex<Log>>,
     /// What `wait` waits for.
     pub(crate) gate: Arc<Notify>,
+    /// The terminal of whoever is started with the model `terminal`, and what people wish of it.
+    pub(crate) terminal: Arc<Mutex<Option<(Seat, Wishes)>>>,
 }
 
 impl Stage {
@@ -54,6 +59,8 @@ pub(crate) struct Scripted {
     doing: Doing,
     ready: VecDeque<AgentEvent>,
     is_closed: bool,
+    answered_by: AnsweredBy,
+    seat: Option<Seat>,
 }
 
 impl Start for Stage {
@@ -70,7 +77,13 @@ impl Start for Stage {
             u32::try_from(log.started.len()).unwrap()
         });
         let (ready, stage) = (VecDeque::new(), self.clone());
-        Ok(Scripted { stage, pid, doing: Doing::Waiting, ready, is_closed: false })
+        let seat = (terms.model.as_deref() == Some("terminal")).then(|| {
+            let (seat, wishes) = Seat::new(Size { columns: 20, rows: 4 });
+            *self.terminal.lock().unwrap() = Some((seat.clone(), wishes));
+            seat
+        });
+        let answered_by = AnsweredBy::Policy;
+        Ok(Scripted { stage, pid, doing: Doing::Waiting, ready, is_closed: false, answered_by, seat })
     }
 }
 
@@ -91,7 +104,7 @@ impl LiveSession for Scripted {
         1
     }
 
-    /// `say X`, `say X and die`, `hang`, `deaf`, `wait`, `fail`, `die`, `task`.
+    /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `wait`, `fail`, `die`, `task`.
     async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
         let text = message.text();
         self.stage.log(|log| log.asked.push((self.pid, text.clone())));
@@ -102,6 +115,20 @@ impl LiveSession for Scripted {
         match text.split_once(' ').unwrap_or((&text, "")) {
             ("hang", _) => {
                 self.ready.push_back(said("half", Part::Delta));
+                self.doing = Doing::Hanging;
+            }
+            ("may", _) if self.answered_by == AnsweredBy::Policy => {
+                self.ready.extend([said("denied by policy", Part::Whole), done]);
+            }
+            ("may", _) => {
+                let (request, tool) = ("r".to_owned(), "Bash".to_owned());
+                let input = json!({"command": "ls"});
+                self.ready.push_back(AgentEvent::Blocked(Blocked::Permission { request, tool, input }));
+                self.doing = Doing::Hanging;
+            }
+            ("flood", _) => {
+                let much = "x".repeat(4096);
+                self.ready.extend((0..4_000).map(|_| said(&much, Part::Delta)));
                 self.doing = Doing::Hanging;
             }
             ("deaf", _) => self.doing = Doing::Deaf,
@@ -129,6 +156,7 @@ impl LiveSession for Scripted {
         self.stage.log(|log| log.interrupted.push(self.pid));
         if matches!(self.doing, Doing::Hanging | Doing::AtGate) {
             self.doing = Doing::Waiting;
+            self.ready.clear();
             self.ready.push_back(AgentEvent::TurnEnded(TurnOutcome::Interrupted));
         }
         Ok(())
@@ -152,6 +180,26 @@ impl LiveSession for Scripted {
     async fn unasked(&mut self) -> Option<Result<AgentEvent, SessionFailure>> {
         // That it is dead is noticed now and then only when it is asked, as with a real one.
         (self.doing == Doing::Dead && self.pid.is_multiple_of(2)).then(|| Err(failure(Phase::Answer)))
+    }
+
+    fn answered_by(&mut self, who: AnsweredBy) {
+        self.answered_by = who;
+    }
+
+    async fn answer(&mut self, request: &str, decision: Decision) -> Result<(), SessionFailure> {
+        assert_eq!(request, "r");
+        let words = match decision {
+            Decision::Allow(input) => format!("did {}", input["command"].as_str().unwrap()),
+            Decision::Deny(why) => format!("denied: {why}"),
+        };
+        self.doing = Doing::Waiting;
+        let done = AgentEvent::TurnEnded(TurnOutcome::Done { text: String::new() });
+        self.ready.extend([said(&words, Part::Whole), done]);
+        Ok(())
+    }
+
+    fn terminal(&self) -> Option<Seat> {
+        self.seat.clone()
     }
 
     async fn close(mut self) {

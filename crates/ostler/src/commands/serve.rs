@@ -10,7 +10,7 @@ use ostler_agent::agent::{Agent as _, Engine, Stage};
 use ostler_agent::agents::Claude;
 use ostler_agent::leasing::{Limits, Place, Terms};
 use ostler_gateway::http::keys::{Key, Keys};
-use ostler_gateway::http::{self, Offer, OpenError};
+use ostler_gateway::http::{self, Offer, OpenError, Waiting};
 use ostler_gateway::pool::{Patience, Pool};
 use ostler_gateway::stream::Streams;
 use ostler_process::run::{RunError, inherited, rehearsed, write_private};
@@ -126,6 +126,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     };
     env.push((NO_SECOND_BEGINNING.into(), "1".into()));
     let folder = here.home.root().join("serve");
+    let conversations = folder.join("conversations");
     let streams = Streams { agent: &Claude, program: program.path, env, home, folder, guard };
     let limits = Limits {
         live: args.max_sessions.max(1),
@@ -136,7 +137,10 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     if let Some(key) = keys.first() {
         pool.warm(&usual(key), args.spares);
     }
-    let offer = Offer { keys: Keys::kept_by(keys, kept), agent: Claude.name(), folders };
+    let runs = here.home.runs();
+    let keys = Keys::kept_by(keys, kept);
+    let offer =
+        Offer { keys, agent: Claude.name(), folders, conversations, runs, waiting: Waiting::default() };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
     tell(&args, listening.address(), fresh.as_deref())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -1,0 +1,382 @@
+//! One conversation: its journal, what it came to, and whether somebody is asking in it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ostler_agent::canonical::Message;
+use ostler_agent::event::{AgentEvent, Usage};
+use ostler_agent::fingerprint::Known;
+use serde_json::Value;
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::line::{Ending, Happened, Line, Opening, SoFar, VERSION};
+use super::reading::{self, Found, Told};
+use super::recorder::{Heard, Recorder};
+
+/// Longest journal. What is longer is not gone on with by its id: the program has to send it.
+const LONGEST_JOURNAL: u64 = 32 << 20;
+
+/// Pieces of text that may wait for one who listens. Who is slower misses some, and gets the whole text after them.
+const UNHEARD: usize = 1024;
+
+/// Digits that tell one turn of a conversation from another.
+pub(super) const TURN_DIGITS: usize = 8;
+
+/// A conversation.
+#[derive(Debug)]
+pub struct Conversation {
+    /// What it began on.
+    pub opening: Opening,
+    path: PathBuf,
+    state: Mutex<State>,
+    /// The number of its last line.
+    told: watch::Sender<u64>,
+    pieces: broadcast::Sender<Heard>,
+}
+
+#[derive(Debug)]
+struct State {
+    opened_at: i64,
+    touched_at: i64,
+    seq: u64,
+    so_far: SoFar,
+    known: Option<Known>,
+    bytes: u64,
+    keeping: Keeping,
+    /// Open while a turn is under way.
+    file: Option<File>,
+    busy: Option<Busy>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeping {
+    Kept,
+    /// Nobody wanted it kept, it became too long, or it could not be written.
+    Lost,
+}
+
+#[derive(Debug)]
+struct Busy {
+    turn: String,
+    stop: CancellationToken,
+}
+
+/// What is known of a conversation at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// When it began, in milliseconds since 1970.
+    pub opened_at: i64,
+    /// When something last happened.
+    pub touched_at: i64,
+    /// The number of its last line.
+    pub seq: u64,
+    /// What it came to.
+    pub so_far: SoFar,
+    /// The turn under way.
+    pub turn: Option<String>,
+    /// Bytes of its journal.
+    pub bytes: u64,
+}
+
+/// Why a conversation cannot be gone on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unkept {
+    /// Somebody asks in it.
+    #[error("a turn of this conversation is under way")]
+    Busy,
+    /// It is not on disk, or not whole.
+    #[error("this conversation is not kept any more: send it as a whole")]
+    Lost,
+    /// There is no such answer in it.
+    #[error("there is no such answer")]
+    NoSuchTurn,
+}
+
+/// A turn as it was written down.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// The model, as it was named.
+    pub model: String,
+    /// When it began, in milliseconds since 1970.
+    pub at: i64,
+    /// What was asked.
+    pub asked: Value,
+    /// What the agent said and did.
+    pub events: Vec<AgentEvent>,
+    /// How it ended, and why it failed; nothing while it is under way.
+    pub end: Option<(Ending, Option<String>)>,
+}
+
+pub(super) fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl Conversation {
+    /// A new one.
+    pub(super) fn new(opening: Opening, path: PathBuf) -> Self {
+        let at = now();
+        let found =
+            Found { opening, opened_at: at, touched_at: at, seq: 0, so_far: SoFar::default(), bytes: 0 };
+        let conversation = Self::found(found, path);
+        let opening = conversation.opening.clone();
+        conversation.write(Happened::Opened { opening });
+        conversation
+    }
+
+    /// One that is on disk.
+    pub(super) fn found(found: Found, path: PathBuf) -> Self {
+        let Found { opening, opened_at, touched_at, seq, so_far, bytes } = found;
+        let known = so_far.known.as_ref().and_then(super::line::KnownBy::known);
+        let state = State {
+            opened_at,
+            touched_at,
+            seq,
+            so_far,
+            known,
+            bytes,
+            keeping: Keeping::Kept,
+            file: None,
+            busy: None,
+        };
+        let (told, pieces) = (watch::Sender::new(seq), broadcast::Sender::new(UNHEARD));
+        Self { opening, path, state: Mutex::new(state), told, pieces }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.opening.conversation
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock can panic half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of it now.
+    pub fn summary(&self) -> Summary {
+        let state = self.state();
+        Summary {
+            opened_at: state.opened_at,
+            touched_at: state.touched_at,
+            seq: state.seq,
+            so_far: state.so_far.clone(),
+            turn: state.busy.as_ref().map(|busy| busy.turn.clone()),
+            bytes: state.bytes,
+        }
+    }
+
+    /// Whether it can go on with what a program sent, and nobody asks in it.
+    pub(super) fn answers(&self, prior: &Known) -> bool {
+        let state = self.state();
+        state.busy.is_none() && state.known.is_some_and(|known| known.answers(prior))
+    }
+
+    /// Whether it knows exactly this, rather than only its words.
+    pub fn knows_whole(&self, prior: &Known) -> bool {
+        self.state().known.is_some_and(|known| known.whole == prior.whole)
+    }
+
+    /// Nothing of it stays on disk.
+    pub(super) fn lose(&self) {
+        let mut state = self.state();
+        (state.keeping, state.file) = (Keeping::Lost, None);
+        if let Err(error) = std::fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(target: "ostler::http", %error, "a conversation could not be removed");
+        }
+    }
+
+    /// Begins a turn: what was said before, of which so many messages are in the journal, and what is asked.
+    pub fn begin_turn(
+        self: &Arc<Self>,
+        model: &str,
+        (prior, kept): (&[Message], usize),
+        asked: &Message,
+    ) -> Result<Recorder, Unkept> {
+        let unique = Uuid::new_v4().simple().to_string();
+        let turn = format!("{}{}", self.id(), &unique[..TURN_DIGITS]);
+        {
+            let mut state = self.state();
+            if state.busy.is_some() {
+                return Err(Unkept::Busy);
+            }
+            state.busy = Some(Busy { turn: turn.clone(), stop: CancellationToken::new() });
+            state.so_far.turns = state.so_far.turns.saturating_add(1);
+            if state.keeping == Keeping::Kept {
+                state.file = self.reopened().inspect_err(lost).ok();
+            }
+        }
+        let before = prior.iter().skip(kept).map(Message::written).collect();
+        let (model, told) = (model.to_owned(), turn.clone());
+        self.write(Happened::TurnBegan { turn: told, model, before, asked: asked.written() });
+        let mut said = prior.to_vec();
+        said.push(asked.clone());
+        Ok(Recorder::new(self.clone(), turn, said))
+    }
+
+    /// How the turn under way can be broken off.
+    pub fn stoppable(&self, turn: &str, stop: CancellationToken) {
+        if let Some(busy) = &mut self.state().busy
+            && busy.turn == turn
+        {
+            if busy.stop.is_cancelled() {
+                stop.cancel();
+            }
+            busy.stop = stop;
+        }
+    }
+
+    /// Breaks off the turn under way, or that one if one is named. False if there is none.
+    pub fn stop(&self, turn: Option<&str>) -> bool {
+        let state = self.state();
+        let busy = state.busy.as_ref().filter(|busy| turn.is_none_or(|turn| busy.turn == turn));
+        if let Some(busy) = busy {
+            busy.stop.cancel();
+        }
+        busy.is_some()
+    }
+
+    fn reopened(&self) -> io::Result<File> {
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)?;
+        if reading::is_torn(&mut file)? {
+            file.write_all(b"\n")?;
+        }
+        Ok(file)
+    }
+
+    pub(super) fn spend(&self, usage: &Usage) {
+        self.state().so_far.spend(usage);
+    }
+
+    /// Tells those who listen now.
+    pub(super) fn whisper(&self, heard: Heard) {
+        // Nobody need listen.
+        let _ = self.pieces.send(heard);
+    }
+
+    /// Numbers what happened, and writes it down if it is kept.
+    pub(super) fn write(&self, happened: Happened) {
+        let mut state = self.state();
+        self.append(&mut state, happened);
+        let seq = state.seq;
+        drop(state);
+        self.told.send_replace(seq);
+    }
+
+    fn append(&self, state: &mut State, happened: Happened) {
+        state.seq += 1;
+        let line = Line { v: VERSION, seq: state.seq, at: now(), happened };
+        state.touched_at = line.at;
+        if state.keeping == Keeping::Lost {
+            return;
+        }
+        let Ok(mut bytes) = serde_json::to_vec(&line) else { return };
+        bytes.push(b'\n');
+        if state.bytes.saturating_add(bytes.len() as u64) > LONGEST_JOURNAL {
+            (state.keeping, state.file, state.known) = (Keeping::Lost, None, None);
+            return;
+        }
+        let written = match &mut state.file {
+            Some(file) => file.write_all(&bytes),
+            None => self.reopened().and_then(|mut file| file.write_all(&bytes)),
+        };
+        match written {
+            Ok(()) => state.bytes += bytes.len() as u64,
+            Err(error) => {
+                lost(&error);
+                (state.keeping, state.file, state.known) = (Keeping::Lost, None, None);
+            }
+        }
+    }
+
+    pub(super) fn end_turn(
+        &self,
+        turn: &str,
+        ending: Ending,
+        error: Option<String>,
+        added: Vec<Value>,
+        known: Option<Known>,
+    ) {
+        let mut state = self.state();
+        state.so_far.last_error.clone_from(&error);
+        if let Some(known) = known {
+            state.known = Some(known);
+            state.so_far.known = Some(known.into());
+        }
+        let (turn, so_far) = (turn.to_owned(), state.so_far.clone());
+        self.append(&mut state, Happened::TurnEnded { turn, ending, error, added, so_far });
+        (state.file, state.busy) = (None, None);
+        let seq = state.seq;
+        drop(state);
+        self.told.send_replace(seq);
+    }
+
+    /// Tells the number of the last line, and every further one.
+    pub fn listen(&self) -> (watch::Receiver<u64>, broadcast::Receiver<Heard>) {
+        (self.told.subscribe(), self.pieces.subscribe())
+    }
+
+    /// Where its lines are; nothing if it is not kept.
+    pub fn journal(&self) -> Option<PathBuf> {
+        (self.state().keeping == Keeping::Kept).then(|| self.path.clone())
+    }
+
+    /// What was said, up to the end of that turn if one is named. Reads the journal: it may take a while.
+    pub fn history(&self, until: Option<&str>) -> Result<Vec<Message>, Unkept> {
+        Ok(self.told(until)?.messages())
+    }
+
+    /// The same, as it is written for a provider.
+    pub fn transcript(&self) -> Result<Vec<Value>, Unkept> {
+        Ok(self.told(None)?.written())
+    }
+
+    fn told(&self, until: Option<&str>) -> Result<Told, Unkept> {
+        let path = self.journal().ok_or(Unkept::Lost)?;
+        let (mut told, mut is_found) = (Told::default(), until.is_none());
+        let mut is_over = false;
+        reading::lines(&path, &mut |line| {
+            if is_over {
+                return;
+            }
+            let is_end =
+                matches!(&line.happened, Happened::TurnEnded { turn, .. } if Some(turn.as_str()) == until);
+            let is_sound = !matches!(&line.happened, Happened::TurnEnded { ending: Ending::Failed, .. });
+            (is_over, is_found) = (is_end, is_found || (is_end && is_sound));
+            told.hear(line.happened);
+        })
+        .map_err(|_| Unkept::Lost)?;
+        if is_found { Ok(told) } else { Err(Unkept::NoSuchTurn) }
+    }
+
+    /// A turn as it was written down. Reads the journal: it may take a while.
+    pub fn turn(&self, wanted: &str) -> Result<Kept, Unkept> {
+        let path = self.journal().ok_or(Unkept::Lost)?;
+        let mut kept: Option<Kept> = None;
+        reading::lines(&path, &mut |line| match (line.happened, &mut kept) {
+            (Happened::TurnBegan { turn, model, asked, .. }, kept) if turn == wanted => {
+                *kept = Some(Kept { model, at: line.at, asked, events: Vec::new(), end: None });
+            }
+            (Happened::Agent { turn, event }, Some(kept)) if turn == wanted => kept.events.push(event),
+            (Happened::TurnEnded { turn, ending, error, .. }, Some(kept)) if turn == wanted => {
+                kept.end = Some((ending, error));
+            }
+            _ => {}
+        })
+        .map_err(|_| Unkept::Lost)?;
+        kept.ok_or(Unkept::NoSuchTurn)
+    }
+}
+
+fn lost(error: &io::Error) {
+    tracing::warn!(target: "ostler::http", %error, "a conversation cannot be kept");
+}

@@ -1,0 +1,171 @@
+use ostler_agent::canonical::{Message, read};
+use ostler_agent::event::{AgentEvent, Failure, FailureClass, Part, ToolResult, TurnOutcome, Usage};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::pool::known;
+
+fn opening(tenant: &str) -> Opening {
+    Opening {
+        conversation: String::new(),
+        tenant: tenant.to_owned(),
+        model: "claude".to_owned(),
+        cwd: None,
+        system: None,
+        permissions: "deny".to_owned(),
+        ask: false,
+        engine: "stream".to_owned(),
+        origin: "chat".to_owned(),
+    }
+}
+
+fn user(text: &str) -> Message {
+    read(&[json!({"role": "user", "content": text})]).unwrap().remove(0)
+}
+
+fn said(text: &str) -> AgentEvent {
+    AgentEvent::Said { text: text.to_owned(), part: Part::Whole, within: None }
+}
+
+fn done() -> AgentEvent {
+    AgentEvent::TurnEnded(TurnOutcome::Done { text: String::new() })
+}
+
+/// Asks, and is answered.
+fn turn(conversation: &Arc<Conversation>, asked: &str, events: &[AgentEvent]) -> String {
+    let prior = conversation.history(None).unwrap();
+    let mut recorder = conversation.begin_turn("claude", (&prior, prior.len()), &user(asked)).unwrap();
+    events.iter().for_each(|event| recorder.hear(event));
+    recorder.turn().to_owned()
+}
+
+fn written(messages: &[Message]) -> Vec<Value> {
+    messages.iter().map(Message::written).collect()
+}
+
+#[test]
+fn a_conversation_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
+    let conversation = store.begin(opening("one"));
+    let usage = Usage { input_tokens: Some(7), cost_usd: Some(0.5), ..Usage::default() };
+    let call = AgentEvent::ToolStarted {
+        call: "c".to_owned(),
+        tool: "Bash".to_owned(),
+        input: json!({"command": "ls"}),
+        within: None,
+    };
+    let result = ToolResult { failed: false, exit_code: None, text: "files".to_owned() };
+    let result = AgentEvent::ToolEnded { call: "c".to_owned(), result };
+    turn(&conversation, "one?", &[call, result, said("one"), AgentEvent::Spent(usage), done()]);
+    let second = turn(&conversation, "two?", &[said("two"), AgentEvent::Spent(usage), done()]);
+    let (all, summary) = (conversation.history(None).unwrap(), conversation.summary());
+    assert_eq!(all.len(), 6, "{:?}", written(&all));
+    let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
+    let found = store.find(Some("one"), conversation.id()).unwrap();
+    assert_eq!((found.summary(), found.opening.clone()), (summary, conversation.opening.clone()));
+    assert_eq!(found.summary().so_far.cost_usd, Some(1.0));
+    assert_eq!(found.history(None).unwrap(), all);
+    // It is found by what was said, also by its words alone, and only by its tenant.
+    let words = ostler_agent::fingerprint::words(&all);
+    for sent in [&all, &words] {
+        assert_eq!(store.knowing("one", &known(sent)).unwrap().id(), conversation.id());
+        assert!(store.knowing("two", &known(sent)).is_none());
+    }
+    assert!(found.knows_whole(&known(&all)) && !found.knows_whole(&known(&words)));
+    assert!(
+        store.find(Some("two"), conversation.id()).is_none() && store.find(None, conversation.id()).is_some()
+    );
+    assert_eq!(store.of_turn(Some("one"), &second).unwrap().id(), conversation.id());
+    assert!(store.of_turn(Some("one"), "é").is_none());
+    let kept = found.turn(&second).unwrap();
+    assert_eq!(
+        (kept.end, kept.asked),
+        (Some((Ending::Done, None)), json!({"role": "user", "content": "two?"}))
+    );
+}
+
+#[test]
+fn what_failed_does_not_count_and_what_was_broken_off_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
+    let conversation = store.begin(opening("one"));
+    let failure = Failure { class: FailureClass::Provider, detail: "gone".to_owned(), resets_at: None };
+    let failed =
+        turn(&conversation, "bad?", &[said("half"), AgentEvent::TurnEnded(TurnOutcome::Failed(failure))]);
+    assert_eq!(conversation.history(None).unwrap(), []);
+    assert_eq!(conversation.summary().so_far.last_error.as_deref(), Some("gone"));
+    assert_eq!(conversation.history(Some(&failed)), Err(Unkept::NoSuchTurn));
+    // Nobody listened to the end.
+    let piece = AgentEvent::Said { text: "hal".to_owned(), part: Part::Delta, within: None };
+    turn(&conversation, "long?", &[piece]);
+    let said = written(&conversation.history(None).unwrap());
+    let half = json!({"role": "assistant", "content": [{"type": "text", "text": "hal"}]});
+    assert_eq!(said, [json!({"role": "user", "content": "long?"}), half]);
+    assert_eq!(conversation.summary().turn, None);
+}
+
+#[test]
+fn a_torn_line_is_passed_over_and_nothing_is_glued_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
+    let conversation = store.begin(opening("one"));
+    turn(&conversation, "one?", &[said("one"), done()]);
+    let path = conversation.journal().unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    // Whatever of the last line a crash has left.
+    let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+    for end in (last..whole.len()).step_by(7) {
+        std::fs::write(&path, &whole[..end]).unwrap();
+        let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
+        let found = store.find(Some("one"), conversation.id()).unwrap();
+        assert_eq!((found.history(None).unwrap(), found.summary().so_far.turns), (Vec::new(), 1), "at {end}");
+        turn(&found, "again?", &[said("yes"), done()]);
+        assert_eq!(found.history(None).unwrap().len(), 2, "at {end}");
+    }
+}
+
+#[test]
+fn one_asks_at_a_time_and_can_be_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
+    let conversation = store.begin(opening("one"));
+    let recorder = conversation.begin_turn("claude", (&[], 0), &user("one?")).unwrap();
+    assert_eq!(conversation.begin_turn("claude", (&[], 0), &user("two?")).err(), Some(Unkept::Busy));
+    let stop = tokio_util::sync::CancellationToken::new();
+    assert!(conversation.stop(None), "it is stopped also before it is known how");
+    conversation.stoppable(recorder.turn(), stop.clone());
+    assert!(stop.is_cancelled() && !conversation.stop(Some("another")));
+    drop(recorder);
+    assert!(!conversation.stop(None));
+    assert!(conversation.begin_turn("claude", (&[], 0), &user("two?")).is_ok());
+}
+
+#[test]
+fn only_so_much_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Conversations::open(folder.path(), Bounds { count: 3, bytes: 1 << 20 }).unwrap();
+    let other = store.begin(opening("two"));
+    for _ in 0..4 * PRUNED_EVERY {
+        store.begin(opening("one"));
+    }
+    assert!(store.list(Some("one")).len() <= 3 + PRUNED_EVERY);
+    assert_eq!(store.list(Some("two")).len(), 1, "another's are not touched");
+    let files = || {
+        let tenants = std::fs::read_dir(folder.path()).unwrap();
+        tenants.flat_map(|tenant| std::fs::read_dir(tenant.unwrap().path()).unwrap()).count()
+    };
+    assert_eq!(files(), store.list(None).len());
+    store.remove(&other);
+    assert_eq!((store.list(Some("two")).len(), files()), (0, store.list(None).len()));
+}
+
+#[test]
+fn a_name_is_the_same_conversation_for_the_same_tenant() {
+    let id = "0123456789abcdef0123456789abcdef";
+    assert_eq!(id_of("one", id), id);
+    assert_eq!(id_of("one", "mine"), id_of("one", "mine"));
+    assert_ne!(id_of("one", "mine"), id_of("two", "mine"));
+    assert_eq!(id_of("one", "../../etc").len(), 32);
+    assert!(id_of("one", "../../etc").bytes().all(|byte| byte.is_ascii_hexdigit()));
+}

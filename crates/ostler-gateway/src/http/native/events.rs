@@ -1,0 +1,95 @@
+//! What happens in a session, as it happens: first what was missed, then what comes. Pieces of a text are told to those
+//! who listen now; they have no number, because the whole text follows.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Path, Request as Incoming, State};
+use axum::response::Response;
+use ostler_agent::access::Scope;
+use serde_json::json;
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::super::following::{ALIVE, ALIVE_EVERY, Lines, last_seen, told};
+use super::super::{Gateway, unfolding};
+use super::refuse;
+use crate::conversations::{Heard, Unkept};
+use crate::live::Start;
+use crate::wire::{Kind, Problem};
+
+struct Following {
+    lines: Lines,
+    seen: u64,
+    last: watch::Receiver<u64>,
+    pieces: broadcast::Receiver<Heard>,
+    ending: CancellationToken,
+}
+
+/// Follows a session.
+pub(in super::super) async fn follow<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    Path(id): Path<String>,
+    incoming: Incoming,
+) -> Response {
+    let begun = || {
+        let (_, tenant) = gateway.enter(incoming.headers(), Scope::SessionsRead)?;
+        let seen = last_seen(incoming.headers(), incoming.uri())?;
+        let conversation = gateway.session(tenant.as_deref(), &id)?;
+        let path =
+            conversation.journal().ok_or_else(|| Problem::new(Kind::Absent, &Unkept::Lost.to_string()))?;
+        let (mut last, pieces) = conversation.listen();
+        // What is there already is read without waiting.
+        last.mark_changed();
+        Ok(Following { lines: Lines::of(&path), seen, last, pieces, ending: gateway.ending.clone() })
+    };
+    match begun() {
+        Ok(following) => unfolding::events(following, step),
+        Err(problem) => refuse(&problem),
+    }
+}
+
+enum Next {
+    Lines,
+    Piece(Result<Heard, broadcast::error::RecvError>),
+    Alive,
+}
+
+async fn step(mut following: Following) -> Option<(Bytes, Following)> {
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = following.ending.cancelled() => return None,
+            // Pieces first: they came before the line that has the whole.
+            piece = following.pieces.recv() => Next::Piece(piece),
+            // Who writes it is gone when it is forgotten.
+            changed = following.last.changed() => {
+                changed.ok()?;
+                Next::Lines
+            }
+            () = tokio::time::sleep(ALIVE_EVERY) => Next::Alive,
+        };
+        let text = match next {
+            Next::Alive => ALIVE.to_owned(),
+            Next::Piece(Ok(Heard { turn, text })) => {
+                format!("event: piece\ndata: {}\n\n", json!({"turn": turn, "text": text}))
+            }
+            // Missed pieces are in the whole text.
+            Next::Piece(Err(broadcast::error::RecvError::Lagged(_))) => continue,
+            Next::Piece(Err(broadcast::error::RecvError::Closed)) => return None,
+            Next::Lines => {
+                let lines = following.lines.read().ok()?;
+                if !lines.is_empty() {
+                    // There may be more.
+                    following.last.mark_changed();
+                }
+                let (text, seen) = told(&lines, "/happened/kind", following.seen);
+                following.seen = seen;
+                text
+            }
+        };
+        if !text.is_empty() {
+            return Some((text.into(), following));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Sessions: listed, begun, looked at, ended, exported.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, Request as Incoming, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use ostler_agent::access::Scope;
+use ostler_agent::leasing::Place;
+use ostler_process::figures;
+
+use super::super::conversing::cwd;
+use super::super::visits::Visitor;
+use super::super::{Gateway, reading};
+use super::shapes::{Counts, NewSession, Process, Session, SessionState, Sessions, Terminal, Transcript};
+use super::{answer, refuse, shaped};
+use crate::conversations::{Conversation, Opening, Unkept};
+use crate::live::Start;
+use crate::pool::{Listed, State as Doing};
+use crate::wire::{Kind, Problem};
+
+/// Longest addition to a system prompt: it becomes an argument, and those have an end.
+const LONGEST_SYSTEM: usize = 100 * 1024;
+
+/// All that the key sees.
+pub(in super::super) async fn list<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    headers: HeaderMap,
+) -> Response {
+    let (_, tenant) = match gateway.enter(&headers, Scope::SessionsRead) {
+        Ok(entered) => entered,
+        Err(problem) => return refuse(&problem),
+    };
+    let live = gateway.pool.sessions();
+    let is_seen = |listed: &&Listed| tenant.as_ref().is_none_or(|tenant| listed.terms.tenant == *tenant);
+    let spare = live.iter().filter(is_seen).filter(|listed| listed.state == Doing::Spare).count();
+    let mut counts = Counts { spare, ..Counts::default() };
+    let conversations = gateway.conversations.list(tenant.as_deref());
+    let sessions: Vec<Session> = conversations.iter().map(|known| told(known, &live)).collect();
+    for session in &sessions {
+        match session.state {
+            SessionState::InFlight => counts.in_flight += 1,
+            SessionState::Idle => counts.idle += 1,
+            SessionState::Parked => counts.parked += 1,
+        }
+    }
+    answer(StatusCode::OK, &Sessions { sessions, counts })
+}
+
+/// Begins one. No process is started before something is asked.
+pub(in super::super) async fn create<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    incoming: Incoming,
+) -> Response {
+    match begin(&gateway, incoming).await {
+        Ok(conversation) => {
+            let mut response = answer(StatusCode::CREATED, &told(&conversation, &gateway.pool.sessions()));
+            let place = format!("/api/v1/sessions/{}", conversation.id());
+            if let Ok(place) = HeaderValue::from_str(&place) {
+                response.headers_mut().insert(header::LOCATION, place);
+            }
+            response
+        }
+        Err(problem) => refuse(&problem),
+    }
+}
+
+async fn begin<S: Start>(gateway: &Gateway<S>, incoming: Incoming) -> Result<Arc<Conversation>, Problem> {
+    let (visitor, _) = gateway.enter(incoming.headers(), Scope::SessionsWrite)?;
+    let new: NewSession = shaped(reading::json(incoming, gateway.offer.waiting.body).await?)?;
+    let opening = opening(gateway, &visitor, new)?;
+    Ok(gateway.conversations.begin(opening))
+}
+
+fn opening<S: Start>(gateway: &Gateway<S>, visitor: &Visitor, new: NewSession) -> Result<Opening, Problem> {
+    gateway.model(visitor, &new.model)?;
+    let workspace = match &new.cwd {
+        None => Place::Own,
+        Some(folder) => gateway.allowed_folder(visitor, folder, "cwd")?,
+    };
+    if new.system.as_ref().is_some_and(|system| system.len() > LONGEST_SYSTEM) {
+        return Err(Problem::invalid("this is longer than 100 kB").about("system"));
+    }
+    let (permissions, asks) = super::super::allowance(visitor, new.permissions.as_deref(), "permissions")?;
+    Ok(Opening {
+        conversation: String::new(),
+        tenant: visitor.key.id.clone(),
+        model: new.model,
+        cwd: cwd(&workspace),
+        system: new.system.filter(|system| !system.is_empty()),
+        permissions: permissions.name().to_owned(),
+        ask: asks,
+        engine: "stream".to_owned(),
+        origin: "native".to_owned(),
+    })
+}
+
+/// One of them.
+pub(in super::super) async fn show<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let found = gateway
+        .enter(&headers, Scope::SessionsRead)
+        .and_then(|(_, tenant)| gateway.session(tenant.as_deref(), &id));
+    match found {
+        Ok(conversation) => answer(StatusCode::OK, &told(&conversation, &gateway.pool.sessions())),
+        Err(problem) => refuse(&problem),
+    }
+}
+
+/// Ends it, and removes what is kept of it.
+pub(in super::super) async fn delete<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let found = gateway
+        .enter(&headers, Scope::SessionsWrite)
+        .and_then(|(_, tenant)| gateway.session(tenant.as_deref(), &id));
+    let conversation = match found {
+        Ok(conversation) => conversation,
+        Err(problem) => return refuse(&problem),
+    };
+    if conversation.summary().turn.is_some() {
+        return refuse(&Problem::new(Kind::Held, "a turn is under way: interrupt it first"));
+    }
+    gateway.conversations.remove(&conversation);
+    gateway.pool.end(&id).await;
+    let mut response = Response::default();
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// What was said in it.
+pub(in super::super) async fn transcript<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let found = gateway
+        .enter(&headers, Scope::SessionsRead)
+        .and_then(|(_, tenant)| gateway.session(tenant.as_deref(), &id));
+    let conversation = match found {
+        Ok(conversation) => conversation,
+        Err(problem) => return refuse(&problem),
+    };
+    let reader = conversation.clone();
+    let read = tokio::task::spawn_blocking(move || reader.transcript()).await;
+    match read.unwrap_or(Err(Unkept::Lost)) {
+        Ok(messages) => {
+            let Opening { conversation: session, model, system, .. } = conversation.opening.clone();
+            answer(StatusCode::OK, &Transcript { session, model, system, messages })
+        }
+        Err(error) => refuse(&Problem::new(Kind::Absent, &error.to_string())),
+    }
+}
+
+/// A session as it is told, with the process that has it now.
+pub(super) fn told(conversation: &Conversation, live: &[Listed]) -> Session {
+    let summary = conversation.summary();
+    let opening = &conversation.opening;
+    let label = Some(conversation.id());
+    let process = live.iter().find(|listed| listed.label.as_deref() == label);
+    let state = match (&summary.turn, process) {
+        (Some(_), _) => SessionState::InFlight,
+        (None, Some(_)) => SessionState::Idle,
+        (None, None) => SessionState::Parked,
+    };
+    let age = super::super::seconds_now().saturating_sub(summary.opened_at / 1_000);
+    Session {
+        id: conversation.id().to_owned(),
+        state,
+        turn: summary.turn,
+        key: opening.tenant.clone(),
+        origin: opening.origin.clone(),
+        model: opening.model.clone(),
+        engine: opening.engine.clone(),
+        cwd: opening.cwd.clone(),
+        permissions: opening.permissions.clone(),
+        ask: opening.ask,
+        opened_at: summary.opened_at,
+        touched_at: summary.touched_at,
+        age_seconds: u64::try_from(age).unwrap_or(0),
+        last_event: summary.seq,
+        turns: summary.so_far.turns,
+        input_tokens: summary.so_far.input_tokens,
+        output_tokens: summary.so_far.output_tokens,
+        cost_usd: summary.so_far.cost_usd,
+        last_error: summary.so_far.last_error,
+        process: process.map(process_of),
+    }
+}
+
+fn process_of(listed: &Listed) -> Process {
+    let figures = listed.pid.and_then(figures::of_process);
+    Process {
+        pid: listed.pid,
+        age_seconds: listed.age.as_secs(),
+        turns: listed.turns,
+        memory_bytes: figures.as_ref().map_or(listed.memory, |figures| figures.memory),
+        cpu_seconds: figures.map(|figures| figures.cpu).as_ref().map(Duration::as_secs_f64),
+        terminal: listed.terminal.as_ref().map(|seat| Terminal {
+            columns: seat.size().columns,
+            rows: seat.size().rows,
+            viewers: seat.viewers(),
+            held: seat.is_held(),
+        }),
+    }
+}

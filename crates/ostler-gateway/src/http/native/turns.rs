@@ -1,0 +1,190 @@
+//! Turns of a session: asked, waited for, broken off. A turn goes on when whoever asked goes away: its events are in the
+//! session's journal.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::extract::{Path, Request as Incoming, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use ostler_agent::access::Scope;
+use ostler_agent::agent::{Engine, Permissions};
+use ostler_agent::canonical::{self, Message};
+use ostler_agent::history::History;
+use ostler_agent::leasing::{Place, Terms};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::super::conversing::history;
+use super::super::questions::UNREAD_ANSWERS;
+use super::super::recorded::Recorded;
+use super::super::{Gateway, problem_of, reading};
+use super::shapes::{Interrupted, NewTurn, Turn};
+use super::{answer, refuse, shaped};
+use crate::conversations::{Conversation, Ending, Opening};
+use crate::live::Start;
+use crate::pool::{Beside, Turn as Question};
+use crate::wire::{Kind, Problem};
+
+/// Begins a turn.
+pub(in super::super) async fn post<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    Path(id): Path<String>,
+    incoming: Incoming,
+) -> Response {
+    match begin(&gateway, &id, incoming).await {
+        Ok(response) => response,
+        Err(problem) => refuse(&problem),
+    }
+}
+
+async fn begin<S: Start>(gateway: &Gateway<S>, id: &str, incoming: Incoming) -> Result<Response, Problem> {
+    let (visitor, tenant) = gateway.enter(incoming.headers(), Scope::SessionsWrite)?;
+    let conversation = gateway.session(tenant.as_deref(), id)?;
+    let new: NewTurn = shaped(reading::json(incoming, gateway.offer.waiting.body).await?)?;
+    let asked = message(&new)?;
+    let terms = gateway.terms_of(&conversation.opening)?;
+    let listed = gateway.pool.sessions();
+    let is_held = listed.iter().any(|listed| {
+        listed.label.as_deref() == Some(id) && listed.terminal.as_ref().is_some_and(|seat| seat.is_held())
+    });
+    if is_held {
+        return Err(Problem::new(Kind::Held, "somebody holds the terminal of this session"));
+    }
+    let underway = visitor.begin_turn()?;
+    let gone = |error: crate::conversations::Unkept| Problem::new(Kind::Held, &error.to_string());
+    let prior = match conversation.summary().so_far.turns {
+        0 => Vec::new(),
+        _ => history(&conversation, None)
+            .await
+            .map_err(|error| Problem::new(Kind::Absent, &error.to_string()))?,
+    };
+    let after = conversation.summary().seq;
+    let model = &conversation.opening.model;
+    let recorder = conversation.begin_turn(model, (&prior, prior.len()), &asked).map_err(gone)?;
+    let turn = recorder.turn().to_owned();
+    let mut messages = prior;
+    messages.push(asked);
+    let history = History::of(messages).map_err(|error| Problem::invalid(&error.to_string()))?;
+    let (beside, asking) = if conversation.opening.ask {
+        let (sender, answers) = mpsc::channel(UNREAD_ANSWERS);
+        let beside = Beside { label: Some(id.to_owned()), answers: Some(answers) };
+        (beside, Some((gateway.questions.clone(), sender)))
+    } else {
+        (Beside { label: Some(id.to_owned()), answers: None }, None)
+    };
+    let answer_coming = gateway.pool.complete_beside(Question { terms, history }, beside);
+    let mut recorded = Recorded::new(answer_coming, recorder, asking);
+    let running = gateway.turns.spawn(async move {
+        let _underway = underway;
+        let mut failed = None;
+        while let Some(event) = recorded.next().await {
+            if let Err(error) = event {
+                failed = Some(problem_of(&error));
+            }
+        }
+        failed
+    });
+    if !new.wait {
+        return Ok(answer(StatusCode::ACCEPTED, &told(&conversation, &turn, after)));
+    }
+    match running.await {
+        Ok(Some(problem)) => Err(problem),
+        Ok(None) | Err(_) => Ok(answer(StatusCode::OK, &told(&conversation, &turn, after))),
+    }
+}
+
+fn message(new: &NewTurn) -> Result<Message, Problem> {
+    let content = match (&new.text, &new.content) {
+        (Some(text), None) => json!(text),
+        (None, Some(blocks)) => json!(blocks),
+        _ => return Err(Problem::invalid("there must be either `text` or `content`").about("text")),
+    };
+    let read = canonical::read(&[json!({"role": "user", "content": content})]);
+    let read = read.map_err(|error| Problem::invalid(&error.to_string()).about("content"))?;
+    read.into_iter().next().ok_or_else(|| Problem::invalid("nothing is asked").about("text"))
+}
+
+/// A turn as it stands.
+fn told(conversation: &Conversation, turn: &str, after: u64) -> Turn {
+    let kept = conversation.turn(turn).ok();
+    let end = kept.as_ref().and_then(|kept| kept.end.clone());
+    let state = match &end {
+        None => "in_flight",
+        Some((Ending::Done, _)) => "done",
+        Some((Ending::Interrupted, _)) => "interrupted",
+        Some((Ending::Failed, _)) => "failed",
+    };
+    let reply = kept.map(|kept| ostler_agent::reply::Reply::of(&kept.events));
+    let text = reply.map(|reply| {
+        let texts: Vec<String> = reply.messages().iter().map(Message::text).collect();
+        texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
+    });
+    Turn {
+        turn: turn.to_owned(),
+        session: conversation.id().to_owned(),
+        state: state.to_owned(),
+        text: text.filter(|_| end.is_some()),
+        error: end.and_then(|(_, error)| error),
+        after,
+    }
+}
+
+/// How a turn stands, or stood when it ended.
+pub(in super::super) async fn show<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    Path((id, turn)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let found = gateway
+        .enter(&headers, Scope::SessionsRead)
+        .and_then(|(_, tenant)| gateway.session(tenant.as_deref(), &id));
+    let conversation = match found {
+        Ok(conversation) => conversation,
+        Err(problem) => return refuse(&problem),
+    };
+    match conversation.turn(&turn) {
+        Ok(_) => answer(StatusCode::OK, &told(&conversation, &turn, 0)),
+        Err(error) => refuse(&Problem::new(Kind::Absent, &error.to_string()).about("turn")),
+    }
+}
+
+/// Breaks off what is under way. What was said until then counts.
+pub(in super::super) async fn interrupt<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let found = gateway
+        .enter(&headers, Scope::SessionsWrite)
+        .and_then(|(_, tenant)| gateway.session(tenant.as_deref(), &id));
+    match found {
+        Ok(conversation) => {
+            let turn = conversation.summary().turn;
+            let is_stopped = conversation.stop(turn.as_deref());
+            answer(StatusCode::OK, &Interrupted { turn: turn.filter(|_| is_stopped) })
+        }
+        Err(problem) => refuse(&problem),
+    }
+}
+
+impl<S: Start> Gateway<S> {
+    /// On which terms a session goes on.
+    pub(in super::super) fn terms_of(&self, opening: &Opening) -> Result<Terms, Problem> {
+        let workspace = match &opening.cwd {
+            None => Place::Own,
+            Some(folder) => Place::Folder(PathBuf::from(folder)),
+        };
+        Ok(Terms {
+            tenant: opening.tenant.clone(),
+            agent: self.offer.agent.to_owned(),
+            engine: if opening.engine == Engine::Terminal.name() { Engine::Terminal } else { Engine::Stream },
+            model: self.models.find(&opening.model)?,
+            workspace,
+            system_prompt: opening.system.clone(),
+            permissions: Permissions::named(&opening.permissions).unwrap_or(Permissions::Deny),
+            allow: Vec::new(),
+            tools: String::new(),
+        })
+    }
+}

@@ -1,0 +1,262 @@
+//! How a conversation is addressed: by an answer, by a name, by what was said; and what is kept of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_agent::leasing::Limits;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+
+use crate::house::{DEADLINE, Got, House, asked, head, messages};
+
+const RESPONSES: &str = "/v1/responses";
+
+fn text(got: &Got) -> String {
+    got.json()["output"][0]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+async fn respond(house: &House, input: &str, follows: Option<&str>) -> Got {
+    let body = json!({"model": "claude", "input": input, "previous_response_id": follows});
+    let got = house.post(RESPONSES, "ostler_1", &body).await;
+    assert_eq!(got.status, 200, "{}", got.body);
+    got
+}
+
+fn id(got: &Got) -> String {
+    got.json()["id"].as_str().unwrap().to_owned()
+}
+
+fn conversation(got: &Got) -> String {
+    got.header("x-ostler-conversation").unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_answer_is_followed_in_its_session_and_twice_in_two() {
+    let house = House::open(Limits::default()).await;
+    let first = respond(&house, "say one", None).await;
+    let second = respond(&house, "say two", Some(&id(&first))).await;
+    assert_eq!((text(&second).as_str(), conversation(&second)), ("two", conversation(&first)));
+    let third = respond(&house, "say three", Some(&id(&second))).await;
+    assert_eq!(conversation(&third), conversation(&first));
+    assert_eq!(house.stage.log(|log| log.started.len()), 1, "it is one session");
+    // Whoever follows an older answer begins another conversation with the same beginning.
+    let branch = respond(&house, "say other", Some(&id(&first))).await;
+    assert_ne!(conversation(&branch), conversation(&first));
+    let told = house.stage.log(|log| log.started[1].clone());
+    assert_eq!(
+        told,
+        [
+            json!({"role": "user", "content": "say one"}),
+            json!({"role": "assistant", "content": [{"type": "text", "text": "one"}]})
+        ]
+    );
+    let on = respond(&house, "say more", Some(&id(&branch))).await;
+    assert_eq!(conversation(&on), conversation(&branch));
+    assert_eq!(house.stage.log(|log| log.asked.last().unwrap().clone()), (2, "say more".to_owned()));
+    house.close().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_followed_after_a_restart_and_only_by_its_key() {
+    let house = House::open(Limits::default()).await;
+    let first = respond(&house, "say one", None).await;
+    let kept = Arc::clone(&house.kept);
+    house.close().await;
+    let house = House::at(kept, Limits::default(), Duration::ZERO).await;
+    let foreign = json!({"model": "claude", "input": "say two", "previous_response_id": id(&first)});
+    let got = house.post(RESPONSES, "ostler_2", &foreign).await;
+    assert_eq!((got.status, &got.json()["error"]["param"]), (400, &json!("previous_response_id")));
+    assert_eq!(house.bare("GET", &format!("{RESPONSES}/{}", id(&first)), "ostler_2").await.status, 404);
+    let second = respond(&house, "say two", Some(&id(&first))).await;
+    assert_eq!((text(&second).as_str(), conversation(&second)), ("two", conversation(&first)));
+    assert_eq!(house.stage.log(|log| log.started[0].len()), 2, "the new process is told what was said");
+    house.close().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_told_again_and_forgotten() {
+    let house = House::open(Limits::default()).await;
+    let first = respond(&house, "say one", None).await;
+    let path = format!("{RESPONSES}/{}", id(&first));
+    let again = house.bare("GET", &path, "ostler_1").await;
+    let same = |got: &Got| {
+        let mut told = got.json();
+        told["created_at"] = Value::Null;
+        told
+    };
+    assert_eq!(same(&again), same(&first));
+    let got = house.bare("GET", &format!("{path}/input_items"), "ostler_1").await.json();
+    assert_eq!(got["data"][0]["content"][0]["text"], json!("say one"));
+    let got = house.get(&head(&format!("{path}/cancel"), "ostler_1"), "").await;
+    assert_eq!((got.status, &got.json()["status"]), (200, &json!("completed")), "it is over already");
+    assert_eq!(house.bare("DELETE", &path, "ostler_1").await.json()["deleted"], json!(true));
+    for method in ["GET", "DELETE"] {
+        let got = house.bare(method, &path, "ostler_1").await;
+        assert_eq!((got.status, &got.json()["error"]["type"]), (404, &json!("invalid_request_error")));
+    }
+    assert_eq!(house.bare("GET", &format!("{RESPONSES}/resp_1"), "ostler_1").await.status, 404);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn what_is_not_to_be_kept_is_not() {
+    let house = House::open(Limits::default()).await;
+    let body = json!({"model": "claude", "input": "say one", "store": false});
+    let got = house.post(RESPONSES, "ostler_1", &body).await;
+    assert_eq!(text(&got), "one");
+    assert_eq!(house.bare("GET", &format!("{RESPONSES}/{}", id(&got)), "ostler_1").await.status, 404);
+    let follow = json!({"model": "claude", "input": "say two", "previous_response_id": id(&got)});
+    assert_eq!(house.post(RESPONSES, "ostler_1", &follow).await.status, 400);
+    let mut files = Vec::new();
+    for tenant in std::fs::read_dir(house.kept.path().join("conversations")).unwrap() {
+        files.extend(std::fs::read_dir(tenant.unwrap().path()).unwrap());
+    }
+    assert!(files.is_empty(), "{files:?}");
+    house.close().await;
+}
+
+#[tokio::test]
+async fn an_answer_under_way_is_broken_off_from_elsewhere() {
+    let house = House::open(Limits::default()).await;
+    for (path, prefix) in [(RESPONSES, "resp_"), ("/v1/chat/completions", "chatcmpl-")] {
+        let body = json!({"model": "claude", "stream": true, "input": "hang"});
+        let chat = json!({"model": "claude", "stream": true, "messages": messages(&[("user", "hang")])});
+        let body = if path == RESPONSES { body } else { chat };
+        let mut stream = house.ask(&head(path, "ostler_1"), &body.to_string()).await;
+        let mut heard = String::new();
+        let read = async {
+            let mut buffer = [0; 4096];
+            while !heard.contains("half") {
+                let count = stream.read(&mut buffer).await.unwrap();
+                heard.push_str(&String::from_utf8_lossy(&buffer[..count]));
+            }
+        };
+        tokio::time::timeout(DEADLINE, read).await.unwrap();
+        let from = heard.find(prefix).unwrap();
+        let end = heard[from..].find('"').unwrap();
+        let id = heard[from..from + end].to_owned();
+        if path == RESPONSES {
+            let got = house.bare("GET", &format!("{path}/{id}"), "ostler_1").await;
+            assert_eq!(got.json()["status"], json!("in_progress"));
+        }
+        let foreign = house.get(&head(&format!("{path}/{id}/cancel"), "ostler_2"), "").await;
+        assert_eq!(foreign.status, 404);
+        let got = house.get(&head(&format!("{path}/{id}/cancel"), "ostler_1"), "").await;
+        assert_eq!((got.status, &got.json()["status"]), (200, &json!("cancelled")), "{}", got.body);
+        // Whoever reads it is told its end.
+        let mut rest = String::new();
+        tokio::time::timeout(DEADLINE, stream.read_to_string(&mut rest)).await.unwrap().unwrap();
+        assert!(rest.contains("interrupted") || rest.contains("[DONE]"), "{rest}");
+    }
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_conversation_has_a_name() {
+    let house = House::open(Limits::default()).await;
+    let ask =
+        |name: &str, key: &str| format!("{}\r\nx-ostler-conversation: {name}", head("/v1/messages", key));
+    let one = house.get(&ask("mine", "ostler_1"), &asked(&[("user", "say one")]).to_string()).await;
+    let two = house.get(&ask("mine", "ostler_1"), &asked(&[("user", "say two")]).to_string()).await;
+    assert_eq!((two.status, conversation(&one)), (200, conversation(&two)));
+    // By its id, and with all that was said, it is the same.
+    let all = [("user", "say one"), ("assistant", "one"), ("user", "say two"), ("assistant", "two")];
+    let on = [&all[..], &[("user", "say three")]].concat();
+    let three = house.get(&ask(&conversation(&one), "ostler_1"), &asked(&on).to_string()).await;
+    assert_eq!((three.status, conversation(&three)), (200, conversation(&one)));
+    assert_eq!(house.stage.log(|log| log.started.len()), 1);
+    // An edited history is another conversation; another key's is another's.
+    let edited = [("user", "say 1"), ("assistant", "one"), ("user", "say two")];
+    let got = house.get(&ask("mine", "ostler_1"), &asked(&edited).to_string()).await;
+    assert_ne!(conversation(&got), conversation(&one));
+    let other = house.get(&ask("mine", "ostler_2"), &asked(&[("user", "say one")]).to_string()).await;
+    assert_ne!(conversation(&other), conversation(&one));
+    // The conversation of a user.
+    let body = |words: &str, user: Value| {
+        json!({"model": "claude", "user": user, "messages": messages(&[("user", words)])}).to_string()
+    };
+    let of_user = format!("{}\r\nx-ostler-conversation: user", head("/v1/chat/completions", "ostler_1"));
+    let anna = house.get(&of_user, &body("say one", json!("anna"))).await;
+    let again = house.get(&of_user, &body("say two", json!("anna"))).await;
+    let bert = house.get(&of_user, &body("say one", json!("bert"))).await;
+    assert_eq!(conversation(&anna), conversation(&again));
+    assert_ne!(conversation(&anna), conversation(&bert));
+    assert_eq!(house.get(&of_user, &body("say one", Value::Null)).await.status, 400);
+    assert_eq!(
+        house
+            .get(&ask(&"x".repeat(200), "ostler_1"), &asked(&[("user", "say one")]).to_string())
+            .await
+            .status,
+        400
+    );
+    house.close().await;
+}
+
+#[tokio::test]
+async fn two_do_not_write_in_one_conversation_at_once() {
+    let house = House::open(Limits::default()).await;
+    let ask = format!("{}\r\nx-ostler-conversation: mine", head("/v1/messages", "ostler_1"));
+    let busy = house.ask(&ask, &asked(&[("user", "wait")]).to_string()).await;
+    let asked_once = async {
+        while house.stage.log(|log| log.asked.is_empty()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, asked_once).await.unwrap();
+    let got = house.get(&ask, &asked(&[("user", "say one")]).to_string()).await;
+    assert_eq!((got.status, &got.json()["error"]["type"]), (409, &json!("invalid_request_error")));
+    house.stage.gate.notify_one();
+    drop(busy);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_sent_back_keeps_its_id() {
+    let house = House::open(Limits::default()).await;
+    let talk = [("user", "say one"), ("assistant", "one"), ("user", "say two")];
+    let one = house.post("/v1/messages", "ostler_1", &asked(&talk[..1])).await;
+    let two = house.post("/v1/messages", "ostler_1", &asked(&talk)).await;
+    assert_eq!(conversation(&one), conversation(&two));
+    // The same history once more is another conversation: the first went on.
+    let other = house.post("/v1/messages", "ostler_1", &asked(&talk)).await;
+    assert_ne!(conversation(&other), conversation(&one));
+    house.close().await;
+}
+
+#[tokio::test]
+async fn what_is_asked_twice_under_one_key_is_done_once() {
+    let house = House::open(Limits::default()).await;
+    let once = |key: &str| format!("{}\r\nidempotency-key: {key}", head("/v1/messages", "ostler_1"));
+    for stream in [false, true] {
+        let mut body = asked(&[("user", "say one")]);
+        body["stream"] = json!(stream);
+        let key = format!("key-{stream}");
+        let first = house.get(&once(&key), &body.to_string()).await;
+        let again = house.get(&once(&key), &body.to_string()).await;
+        assert_eq!((again.status, &again.body), (first.status, &first.body), "stream {stream}");
+        assert_eq!(again.header("idempotent-replayed"), Some("true"));
+        assert_eq!(again.header("x-ostler-conversation"), first.header("x-ostler-conversation"));
+        assert_eq!(first.header("idempotent-replayed"), None);
+        let other = house.get(&once(&key), &asked(&[("user", "say two")]).to_string()).await;
+        assert_eq!((other.status, &other.json()["error"]["type"]), (400, &json!("invalid_request_error")));
+    }
+    assert_eq!(house.stage.log(|log| log.asked.len()), 2, "each was asked once");
+    // What failed for a reason that may be gone is tried again.
+    for _ in 0..2 {
+        let got = house.get(&once("fails"), &asked(&[("user", "fail")]).to_string()).await;
+        assert_eq!(got.status, 503);
+    }
+    assert_eq!(house.stage.log(|log| log.asked.len()), 4);
+    // While the first is under way the second is told so.
+    let busy = house.ask(&once("busy"), &asked(&[("user", "wait")]).to_string()).await;
+    let asked_once = async {
+        while house.stage.log(|log| log.asked.len()) < 5 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, asked_once).await.unwrap();
+    assert_eq!(house.get(&once("busy"), &asked(&[("user", "wait")]).to_string()).await.status, 409);
+    house.stage.gate.notify_one();
+    drop(busy);
+    house.close().await;
+}
