@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::agent::Permissions;
+use crate::offering::Own;
 
 /// What a limit of requests is counted over.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -70,6 +71,8 @@ pub struct Policy {
     pub folders: Vec<PathBuf>,
     /// What an agent may do for it without asking. A request may ask for less.
     pub permissions: Permissions,
+    /// Whether an agent that is offered tools of the program has its own besides.
+    pub own_tools: Own,
 }
 
 impl Policy {
@@ -87,6 +90,7 @@ impl Policy {
             models: Vec::new(),
             folders: Vec::new(),
             permissions: Permissions::Deny,
+            own_tools: Own::Off,
         }
     }
 

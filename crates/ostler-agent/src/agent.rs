@@ -8,6 +8,7 @@ use crate::bridge::Access;
 use crate::canonical::Message;
 use crate::endpoint::Endpoint;
 use crate::event::{AgentEvent, Usage};
+use crate::offering::Own;
 use crate::package::Package;
 use crate::source::Twins;
 use crate::terminal::Interactive;
@@ -92,6 +93,8 @@ pub struct Task<'a> {
     pub bridge: Option<Access<'a>>,
     /// Our own binary, for an agent that asks by calling a program. Without it such an agent asks on its screen.
     pub answerer: Option<&'a Path>,
+    /// That tools of whoever asks are offered to it, and whether it has its own besides. They are told on its own pipe.
+    pub offered: Option<Own>,
 }
 
 impl<'a> Task<'a> {
@@ -109,6 +112,7 @@ impl<'a> Task<'a> {
             private,
             bridge: None,
             answerer: None,
+            offered: None,
         }
     }
 }
@@ -240,6 +244,13 @@ pub enum Order {
     Interrupt,
     /// End the session and exit.
     End,
+    /// Answer what it said to a server of ours.
+    Routed {
+        /// The request's id.
+        request: String,
+        /// The answer: JSON-RPC.
+        message: Value,
+    },
     /// Answer a request for permission.
     Answer {
         /// The request's id.

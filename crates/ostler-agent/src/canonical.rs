@@ -9,10 +9,13 @@
 //! - neighbours with the same role are one message, their blocks in order;
 //! - texts are in Unicode's composed form (NFC), without white space at their end; empty ones are not there;
 //! - words that the model said to itself are not there: clients rarely send them back;
-//! - the order of keys does not matter.
+//! - the order of keys does not matter, nor whether a whole number is written with a point.
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 use serde_json::{Value, json};
+
+/// Below this every whole number is exact in every program.
+const WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,7 +255,7 @@ pub fn form(messages: &[Message]) -> String {
 }
 
 /// JSON whose keys are in order, on one line.
-fn sorted(value: &Value, out: &mut String) {
+pub(crate) fn sorted(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
@@ -274,9 +277,12 @@ fn sorted(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            out.push_str(&value.to_string());
-        }
+        // `1.0` comes back as `1` from a program that has one kind of numbers.
+        Value::Number(number) => match number.as_f64().filter(|number| number.fract() == 0.0) {
+            Some(whole) if number.is_f64() && whole.abs() < WHOLE => out.push_str(&format!("{whole:.0}")),
+            Some(_) | None => out.push_str(&number.to_string()),
+        },
+        Value::Null | Value::Bool(_) | Value::String(_) => out.push_str(&value.to_string()),
     }
 }
 

@@ -114,7 +114,9 @@ impl Ending<'_> {
         let is_done = match (self.turn, self.exit, self.marker) {
             (Some(TurnOutcome::Done { .. }), _, _) => true,
             (None, Some(Exit::Code(0)), Marker::ExitCode) => self.stop.is_none_or(is_by_itself),
-            (Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted) | None, _, _) => false,
+            (Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted | TurnOutcome::Called) | None, _, _) => {
+                false
+            }
         };
         let word = is_done.then(|| self.marker.evidence());
         let mut evidence: Vec<Evidence> =
@@ -262,7 +264,9 @@ impl Completion {
                 turn,
             ) => match turn {
                 Some(TurnOutcome::Done { .. }) => self.claimed(ending),
-                Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted) | None => self.not_done(ending),
+                Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted | TurnOutcome::Called) | None => {
+                    self.not_done(ending)
+                }
             },
         }
     }
@@ -324,8 +328,14 @@ impl Completion {
             (None, Some(Exit::Code(code)), _) if code != 0 => crashed(format!("it exited with code {code}")),
             (None, Some(Exit::Signal(signal)), _) => crashed(format!("it was ended by signal {signal}")),
             // Whoever killed it does not want it to be started again.
-            (Some(TurnOutcome::Interrupted) | None, None, _) => crashed(UNGUARDED.to_owned()),
-            (Some(TurnOutcome::Done { .. } | TurnOutcome::Interrupted) | None, _, _) => {
+            (Some(TurnOutcome::Interrupted | TurnOutcome::Called) | None, None, _) => {
+                crashed(UNGUARDED.to_owned())
+            }
+            (
+                Some(TurnOutcome::Done { .. } | TurnOutcome::Interrupted | TurnOutcome::Called) | None,
+                _,
+                _,
+            ) => {
                 // At a bridge the word that counts is among what is missing there.
                 let word = ending.bridge.is_none().then(|| NO_MARKER.to_owned());
                 let missing = word.into_iter().chain(ending.missing()).collect();
@@ -451,7 +461,7 @@ pub fn is_in_doubt(turn: Option<&TurnOutcome>, stop: Option<&StopReason>) -> boo
             Some(TurnOutcome::Failed(failure)),
             Some(StopReason::Rule { rule: Rule::AfterResult | Rule::AfterExit }),
         ) => failure.class == FailureClass::Provider,
-        (Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted) | None, _) => false,
+        (Some(TurnOutcome::Failed(_) | TurnOutcome::Interrupted | TurnOutcome::Called) | None, _) => false,
     }
 }
 
@@ -468,6 +478,7 @@ pub fn hopeless(blocked: &Blocked) -> Option<StopReason> {
         | Blocked::Question { .. }
         | Blocked::Dialog { .. }
         | Blocked::Denied { .. }
+        | Blocked::Routed { .. }
         | Blocked::Withdrawn { .. } => None,
     }
 }

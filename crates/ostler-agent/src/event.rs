@@ -120,6 +120,24 @@ pub struct Usage {
     pub cost_usd: Option<f64>,
 }
 
+/// Both together. What is not told by either is not known.
+pub fn sum(one: Usage, other: Usage) -> Usage {
+    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+    };
+    let cost = match (one.cost_usd, other.cost_usd) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0.0) + other.unwrap_or(0.0)),
+    };
+    Usage {
+        input_tokens: add(one.input_tokens, other.input_tokens),
+        output_tokens: add(one.output_tokens, other.output_tokens),
+        cached_tokens: add(one.cached_tokens, other.cached_tokens),
+        cost_usd: cost,
+    }
+}
+
 /// What an agent waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "blocked", rename_all = "snake_case")]
@@ -158,6 +176,13 @@ pub enum Blocked {
         /// What it asks.
         text: String,
     },
+    /// It speaks to a server of ours on its own pipe, by MCP, and waits for the answer.
+    Routed {
+        /// The id to answer with.
+        request: String,
+        /// What it says: JSON-RPC.
+        message: Value,
+    },
     /// The question with this id was taken back: no answer is awaited any more.
     Withdrawn {
         /// The id of the question.
@@ -181,6 +206,8 @@ pub enum TurnOutcome {
         /// Its last words.
         text: String,
     },
+    /// It called tools of whoever asked, and waits for what comes of them: it goes on once that is handed over.
+    Called,
     /// It was interrupted.
     Interrupted,
     /// It failed.

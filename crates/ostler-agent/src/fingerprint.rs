@@ -3,6 +3,10 @@
 //! An agent calls its own tools, and a client that was only told the words sends back only those. So a conversation has
 //! two fingerprints: one of all of it, and one of its words. The second is only asked for what a client sends that has
 //! no call in it: else two conversations that differ in a tool's result would be taken for one.
+//!
+//! Calls of tools that the client itself offered are its own words: it was told them, and it sends them back.
+
+use std::collections::HashSet;
 
 use crate::canonical::{Block, Message, Role, form};
 
@@ -27,20 +31,25 @@ pub struct Known {
 /// Whether a conversation is words alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reach {
-    /// Nobody called a tool, as far as it tells.
+    /// Nobody called a tool, as far as it tells, but those that the client offered.
     Words,
-    /// It has calls or their results.
+    /// It has other calls or their results.
     Calls,
 }
 
 impl Known {
-    /// Of a conversation.
-    pub fn of(messages: &[Message], hash: impl Fn(&str) -> [u8; 32]) -> Self {
+    /// Of a conversation in which the client offered tools of these names.
+    pub fn of(messages: &[Message], offered: impl Fn(&str) -> bool, hash: impl Fn(&str) -> [u8; 32]) -> Self {
+        let own = calls_of(messages, offered);
         let mut blocks = messages.iter().flat_map(|message| &message.blocks);
-        let calls = blocks.any(|block| matches!(block, Block::Call { .. } | Block::Outcome { .. }));
+        let calls = blocks.any(|block| match block {
+            Block::Call { id, .. } => !own.contains(id.as_str()),
+            Block::Outcome { call, .. } => !own.contains(call.as_str()),
+            Block::Text(_) | Block::Thinking { .. } | Block::Other(_) => false,
+        });
         Self {
             whole: Fingerprint(hash(&form(messages))),
-            words: Fingerprint(hash(&form(&words(messages)))),
+            words: Fingerprint(hash(&form(&told(messages, &own)))),
             reach: if calls { Reach::Calls } else { Reach::Words },
         }
     }
@@ -51,26 +60,59 @@ impl Known {
     }
 }
 
+/// The ids of calls of those tools.
+fn calls_of(messages: &[Message], offered: impl Fn(&str) -> bool) -> HashSet<&str> {
+    let blocks = messages.iter().flat_map(|message| &message.blocks);
+    let calls = blocks.filter_map(|block| match block {
+        Block::Call { id, tool, .. } if offered(tool) => Some(id.as_str()),
+        _ => None,
+    });
+    calls.collect()
+}
+
 /// The words of a conversation: without calls and their results, and what one speaker says in a row is one text.
 pub fn words(messages: &[Message]) -> Vec<Message> {
-    let mut words: Vec<Message> = Vec::new();
+    told(messages, &HashSet::new())
+}
+
+/// The words of a conversation, and these calls with their results, which come after the words of the same speaker: some
+/// APIs have two places for them, and no order between the two.
+fn told(messages: &[Message], own: &HashSet<&str>) -> Vec<Message> {
+    let mut told: Vec<Message> = Vec::new();
     for message in messages {
         for block in &message.blocks {
             match block {
-                Block::Thinking { .. } | Block::Call { .. } | Block::Outcome { .. } => {}
-                Block::Text(text) if text.trim().is_empty() => {}
-                Block::Text(text) => match speaking(&mut words, message.role).last_mut() {
-                    Some(Block::Text(before)) => {
-                        before.push_str(BETWEEN_TEXTS);
-                        before.push_str(text);
+                Block::Thinking { .. } => {}
+                Block::Call { id: call, .. } | Block::Outcome { call, .. } => {
+                    if own.contains(call.as_str()) {
+                        speaking(&mut told, message.role).push(block.clone());
                     }
-                    Some(_) | None => speaking(&mut words, message.role).push(block.clone()),
-                },
-                Block::Other(_) => speaking(&mut words, message.role).push(block.clone()),
+                }
+                Block::Text(text) if text.trim().is_empty() => {}
+                Block::Text(text) => {
+                    let said = speaking(&mut told, message.role);
+                    let calls = said.iter().position(|block| !is_said(block)).unwrap_or(said.len());
+                    match calls.checked_sub(1).and_then(|last| said.get_mut(last)) {
+                        Some(Block::Text(before)) => {
+                            before.push_str(BETWEEN_TEXTS);
+                            before.push_str(text);
+                        }
+                        Some(_) | None => said.insert(calls, block.clone()),
+                    }
+                }
+                Block::Other(_) => {
+                    let said = speaking(&mut told, message.role);
+                    let calls = said.iter().position(|block| !is_said(block)).unwrap_or(said.len());
+                    said.insert(calls, block.clone());
+                }
             }
         }
     }
-    words
+    told
+}
+
+fn is_said(block: &Block) -> bool {
+    !matches!(block, Block::Call { .. } | Block::Outcome { .. })
 }
 
 /// What this one is saying.
@@ -102,7 +144,7 @@ mod tests {
     use crate::canonical::read;
 
     fn known(messages: &Value) -> Known {
-        Known::of(&read(messages.as_array().unwrap()).unwrap(), hash)
+        Known::of(&read(messages.as_array().unwrap()).unwrap(), |tool| tool == "weather", hash)
     }
 
     fn cycle(result: &str) -> Value {
@@ -128,6 +170,36 @@ mod tests {
         for echo in echoes {
             assert!(session.answers(&known(&echo)), "{echo}");
         }
+    }
+
+    /// Each API has its own place for texts and calls.
+    #[test]
+    fn a_call_of_the_clients_own_tool_is_told() {
+        let call =
+            json!({"type": "tool_use", "id": "a", "name": "weather", "input": {"city": "Rome", "days": 1.0}});
+        let same =
+            json!({"type": "tool_use", "id": "a", "name": "weather", "input": {"days": 1, "city": "Rome"}});
+        let own = json!({"type": "tool_use", "id": "x", "name": "Bash", "input": {}});
+        let seen = json!({"type": "tool_result", "tool_use_id": "x", "content": "seen"});
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let asked = json!({"role": "user", "content": "how is it?"});
+        let session = known(&json!([asked, {"role": "assistant", "content": [text("I look."), own]},
+            {"role": "user", "content": [seen]}, {"role": "assistant", "content": [text("Wait."), call]}]));
+        let echo = known(&json!([asked, {"role": "assistant", "content": [text("I look.\n\nWait."), same]}]));
+        assert!(session.answers(&echo));
+        let other = json!({"type": "tool_use", "id": "a", "name": "weather", "input": {"city": "Oslo"}});
+        let other =
+            known(&json!([asked, {"role": "assistant", "content": [text("I look.\n\nWait."), other]}]));
+        assert!(!session.answers(&other));
+        // What came of it is part of it.
+        let after = |outcome: &str| {
+            let came = json!({"type": "tool_result", "tool_use_id": "a", "content": outcome});
+            known(
+                &json!([asked, {"role": "assistant", "content": [call]}, {"role": "user", "content": [came]},
+                {"role": "assistant", "content": "Fine."}]),
+            )
+        };
+        assert!(after("sun").answers(&after("sun")) && !after("sun").answers(&after("rain")));
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::canonical::{Block, Message, Role};
 const BEFORE: &str = "Previous conversation context:";
 const NOW: &str = "Continue from here. New user message:";
 
+/// What an agent is asked that is told what came of its calls, and nothing else.
+const GO_ON: &str = "Go on with what came of the calls.";
+
 /// A conversation whose last word is the user's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
@@ -27,6 +30,18 @@ pub enum HistoryError {
     /// The assistant has the last word.
     #[error("the last message is not the user's")]
     NotAsked,
+    /// A call is open.
+    #[error("the call `{call}` has no result in the message after it")]
+    Unanswered {
+        /// Its id.
+        call: String,
+    },
+    /// There is a result without a call.
+    #[error("there is a result of `{call}`, which is no call of the message before it")]
+    Uncalled {
+        /// The id that it has.
+        call: String,
+    },
     /// The last message has something that cannot be typed.
     #[error("the last message is not only text")]
     NotText,
@@ -57,14 +72,51 @@ impl History {
         if self.last.is_text() { Ok(self.last.text()) } else { Err(HistoryError::NotText) }
     }
 
+    /// Whether what is asked brings outcomes of calls.
+    pub fn brings(&self) -> bool {
+        !answered(&self.last).is_empty()
+    }
+
+    /// Whether all calls that were made last are answered by what is asked, and nothing else is. Else the id of the
+    /// first that is not.
+    pub fn paired(&self) -> Result<(), HistoryError> {
+        let calls = self.prior.last().map(called).unwrap_or_default();
+        let answers = answered(&self.last);
+        let mut ids: Vec<&str> = calls.difference(&answers).copied().collect();
+        ids.sort_unstable();
+        if let Some(call) = ids.first() {
+            return Err(HistoryError::Unanswered { call: (*call).to_owned() });
+        }
+        let mut ids: Vec<&str> = answers.difference(&calls).copied().collect();
+        ids.sort_unstable();
+        match ids.first() {
+            Some(call) => Err(HistoryError::Uncalled { call: (*call).to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    /// What a session is asked that was told [`History::sound`]: what is asked, but for outcomes, which it knows.
+    pub fn asked(&self) -> Message {
+        let is_new = |block: &&Block| !matches!(block, Block::Outcome { .. });
+        let blocks: Vec<Block> = self.last.blocks.iter().filter(is_new).cloned().collect();
+        if blocks.is_empty() {
+            return Message { role: Role::User, blocks: vec![Block::Text(GO_ON.to_owned())] };
+        }
+        Message { role: Role::User, blocks }
+    }
+
     /// What was said before, as an agent can take it up: calls and their results are there in pairs, the result right
-    /// after the call, and the model's words to itself only where it can prove them.
+    /// after the call, and the model's words to itself only where it can prove them. Outcomes that are brought now have
+    /// happened before.
     pub fn sound(&self) -> Vec<Message> {
+        let is_outcome = |block: &&Block| matches!(block, Block::Outcome { .. });
+        let brought: Vec<Block> = self.last.blocks.iter().filter(is_outcome).cloned().collect();
+        let brought = (!brought.is_empty()).then_some(Message { role: Role::User, blocks: brought });
+        let all: Vec<&Message> = self.prior.iter().chain(brought.as_ref()).collect();
         let mut sound: Vec<Message> = Vec::new();
-        for (at, message) in self.prior.iter().enumerate() {
-            let before = at.checked_sub(1).and_then(|at| self.prior.get(at));
-            // The last call may be answered by what is asked now; then it is not history yet.
-            let after = self.prior.get(at + 1);
+        for (at, message) in all.iter().enumerate() {
+            let before = at.checked_sub(1).and_then(|at| all.get(at).copied());
+            let after = all.get(at + 1).copied();
             let blocks: Vec<Block> =
                 message.blocks.iter().filter(|block| is_sound(block, before, after)).cloned().collect();
             match sound.last_mut() {
@@ -194,6 +246,29 @@ mod tests {
             json!({"role": "user", "content": [result("a")]}),
         ];
         assert_eq!(sound(&messages), want);
+    }
+
+    #[test]
+    fn outcomes_that_are_brought_are_paired_and_have_happened() {
+        let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "weather", "input": {}});
+        let result =
+            |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": "y", "is_error": false});
+        let with = |last: Value| {
+            json!([{"role": "user", "content": "q"}, {"role": "assistant", "content": [call("a"), call("b")]},
+                {"role": "user", "content": last}])
+        };
+        let paired = |last: Value| history(&with(last)).and_then(|history| history.paired());
+        assert_eq!(paired(json!([result("b"), result("a")])), Ok(()));
+        assert_eq!(paired(json!([result("a")])), Err(HistoryError::Unanswered { call: "b".to_owned() }));
+        assert_eq!(paired(json!("never mind")), Err(HistoryError::Unanswered { call: "a".to_owned() }));
+        let more = json!([result("a"), result("b"), result("c")]);
+        assert_eq!(paired(more), Err(HistoryError::Uncalled { call: "c".to_owned() }));
+        let brought = history(&with(json!([result("a"), result("b")]))).unwrap();
+        assert_eq!(brought.sound().len(), 3);
+        assert_eq!(brought.asked().text(), GO_ON);
+        let text = json!({"type": "text", "text": "and now?"});
+        let brought = history(&with(json!([result("a"), result("b"), text]))).unwrap();
+        assert_eq!((brought.asked().text().as_str(), brought.brings()), ("and now?", true));
     }
 
     #[test]

@@ -75,6 +75,13 @@ pub enum Doing {
         /// Since when.
         since: Duration,
     },
+    /// It called tools of whoever asked, and waits for what comes of them: its turn is not over.
+    Called {
+        /// What it knows, the calls included.
+        known: Known,
+        /// Since when.
+        since: Duration,
+    },
     /// It waits for a conversation.
     Spare {
         /// Since when.
@@ -87,7 +94,17 @@ impl Live {
     fn rests_since(&self) -> Option<Duration> {
         match self.doing {
             Doing::Busy => None,
-            Doing::Idle { since, .. } | Doing::Spare { since } => Some(since),
+            Doing::Idle { since, .. } | Doing::Called { since, .. } | Doing::Spare { since } => Some(since),
+        }
+    }
+}
+
+impl Live {
+    /// How long it may wait.
+    fn may_rest(&self, limits: &Limits) -> Duration {
+        match self.doing {
+            Doing::Called { .. } => limits.called,
+            Doing::Idle { .. } | Doing::Spare { .. } | Doing::Busy => limits.rest,
         }
     }
 }
@@ -103,6 +120,8 @@ pub struct Limits {
     pub idle: usize,
     /// How long one waits before it has to go.
     pub rest: Duration,
+    /// How long one waits for what comes of its calls.
+    pub called: Duration,
     /// What all sessions may take together, in bytes.
     pub memory: u64,
     /// What a new one is expected to take, in bytes.
@@ -121,6 +140,7 @@ impl Default for Limits {
             live_of_tenant: 16,
             idle: 8,
             rest: Duration::from_secs(15 * 60),
+            called: Duration::from_secs(10 * 60),
             memory: 4 << 30,
             expected: 128 << 20,
             waiting: 64,
@@ -247,17 +267,17 @@ fn warm(live: &[Live], wanted: &Wanted<'_>) -> Option<Decision> {
     match wanted.prior {
         Some(prior) => {
             let answering = ours.filter_map(|live| match live.doing {
-                Doing::Idle { known, since } if known.answers(&prior) => {
+                Doing::Idle { known, since } | Doing::Called { known, since } if known.answers(&prior) => {
                     Some((known.whole == prior.whole, since, live.seat))
                 }
-                Doing::Idle { .. } | Doing::Spare { .. } | Doing::Busy => None,
+                Doing::Idle { .. } | Doing::Called { .. } | Doing::Spare { .. } | Doing::Busy => None,
             });
             answering.max().map(|(_, _, seat)| Decision::Reuse(seat))
         }
         None => {
             let spares = ours.filter_map(|live| match live.doing {
                 Doing::Spare { since } => Some((since, live.seat)),
-                Doing::Idle { .. } | Doing::Busy => None,
+                Doing::Idle { .. } | Doing::Called { .. } | Doing::Busy => None,
             });
             spares.max().map(|(_, seat)| Decision::Spare(seat))
         }
@@ -324,7 +344,7 @@ pub fn sweep(pool: &Pool<'_>, now: Duration) -> Vec<Seat> {
     for live in resting {
         let waited = now.saturating_sub(live.rests_since().unwrap_or(now));
         let must_go = pool.doors == Doors::Closing
-            || waited >= pool.limits.rest
+            || waited >= live.may_rest(&pool.limits)
             || left > pool.limits.idle
             || memory > pool.limits.memory;
         if must_go {
@@ -338,8 +358,8 @@ pub fn sweep(pool: &Pool<'_>, now: Duration) -> Vec<Seat> {
 
 /// When [`sweep`] has to be asked again, if nothing happens.
 pub fn wake_at(pool: &Pool<'_>) -> Option<Duration> {
-    let since = pool.live.iter().filter_map(Live::rests_since).min()?;
-    Some(since.saturating_add(pool.limits.rest))
+    let until = |live: &Live| Some(live.rests_since()?.saturating_add(live.may_rest(&pool.limits)));
+    pool.live.iter().filter_map(until).min()
 }
 
 /// How many sessions on these terms should be started ahead, where so many are wanted. Nobody goes for a spare, and

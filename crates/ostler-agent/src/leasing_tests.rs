@@ -22,7 +22,7 @@ fn terms(tenant: &str) -> Terms {
 /// What is known after one was asked, and answered.
 fn known(talk: &str) -> Known {
     let messages = [json!({"role": "user", "content": talk}), json!({"role": "assistant", "content": "ok"})];
-    Known::of(&read(&messages).unwrap(), hash)
+    Known::of(&read(&messages).unwrap(), |_| false, hash)
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -50,6 +50,7 @@ fn limits() -> Limits {
         live_of_tenant: 2,
         idle: 2,
         rest: seconds(60),
+        called: seconds(20),
         memory: 100,
         expected: 10,
         waiting: 2,
@@ -204,6 +205,18 @@ fn what_waits_too_long_goes() {
 }
 
 #[test]
+fn calls_are_waited_for_less_long() {
+    let called =
+        |since| Live { doing: Doing::Called { known: known("x"), since: seconds(since) }, ..busy(1, "a") };
+    let live = [called(10)];
+    assert_eq!(wake_at(&pool(&live, &[])), Some(seconds(30)));
+    assert_eq!(sweep(&pool(&live, &[]), seconds(29)), []);
+    assert_eq!(sweep(&pool(&live, &[]), seconds(30)), [Seat(1)]);
+    assert_eq!(decided(&live, &[], "a", Some("x"), Queued::Not), Decision::Reuse(Seat(1)));
+    assert_eq!(decided(&live, &[], "a", None, Queued::Not), spawn(&[], Opening::Fresh));
+}
+
+#[test]
 fn spares_take_nobodys_place() {
     let ours = terms("a");
     let missing = |live: &[Live], waiting: &[&str]| missing_spares(&pool(live, &waits(waiting)), &ours, 2);
@@ -251,14 +264,16 @@ impl Toy {
                 let at = find(seat).ok_or_else(|| TestCaseError::fail("it is not there"))?;
                 prop_assert_eq!(&self.live[at].terms, &terms);
                 match self.live[at].doing {
-                    Doing::Idle { known: its, .. } => prop_assert_eq!(Some(its), talk.map(known)),
+                    Doing::Idle { known: its, .. } | Doing::Called { known: its, .. } => {
+                        prop_assert_eq!(Some(its), talk.map(known));
+                    }
                     Doing::Spare { .. } => prop_assert_eq!(talk, None),
                     Doing::Busy => prop_assert!(false, "it is at work"),
                 }
                 self.live[at].doing = Doing::Busy;
             }
             Decision::Spawn { evict, .. } => {
-                let fits = |live: &Live| matches!(live.doing, Doing::Idle { known: its, .. } if Some(its) == talk.map(known));
+                let fits = |live: &Live| matches!(live.doing, Doing::Idle { known: its, .. } | Doing::Called { known: its, .. } if Some(its) == talk.map(known));
                 prop_assert!(!self.live.iter().any(|live| live.terms == terms && fits(live)), "one knew it");
                 self.evict(&evict)?;
                 self.next += 1;
@@ -295,7 +310,11 @@ proptest! {
                     let since = seconds(toy.now);
                     if let Some(live) = toy.live.iter_mut().filter(|live| live.doing == Doing::Busy).nth(who) {
                         let talk = TALKS[what % TALKS.len()];
-                        live.doing = Doing::Idle { known: known(talk), since };
+                        let known = known(talk);
+                        live.doing = match what {
+                            3 => Doing::Called { known, since },
+                            _ => Doing::Idle { known, since },
+                        };
                     }
                 }
                 3 => {

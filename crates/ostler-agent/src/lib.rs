@@ -18,6 +18,7 @@
 //! - [`canonical`]: messages in one form; [`history`]: a conversation that an agent is to go on with.
 //! - [`fingerprint`]: what a conversation is looked up by; [`reply`]: a turn's events as messages of it; [`leasing`]:
 //!   which live session a conversation gets.
+//! - [`offering`]: tools that whoever asks offers to an agent and runs himself.
 //! - [`access`]: what a key opens, and how much of it.
 //! - [`look`]: what a terminal shows; [`dialogs`]: its dialogs, [`answering`]: how they are answered; [`typing`],
 //!   [`interrupting`]: how a prompt gets in, and how a turn is broken off.
@@ -47,6 +48,7 @@ pub mod history;
 pub mod interrupting;
 pub mod leasing;
 pub mod look;
+pub mod offering;
 pub mod outcome;
 pub mod package;
 pub mod policy;

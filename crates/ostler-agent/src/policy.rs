@@ -28,6 +28,7 @@ pub fn answer(permissions: Permissions, blocked: &Blocked) -> Option<Order> {
         Blocked::Question { request, .. } => (request, denied(NOBODY)),
         Blocked::Dialog { .. }
         | Blocked::Retrying { .. }
+        | Blocked::Routed { .. }
         | Blocked::Withdrawn { .. }
         | Blocked::Denied { .. } => return None,
     };
@@ -41,6 +42,7 @@ pub fn unanswerable(blocked: &Blocked) -> Option<StopReason> {
         Blocked::Permission { .. }
         | Blocked::Question { .. }
         | Blocked::Retrying { .. }
+        | Blocked::Routed { .. }
         | Blocked::Withdrawn { .. }
         | Blocked::Denied { .. } => None,
     }

@@ -5,6 +5,7 @@
 
 use crate::canonical::{Block, Message, Role};
 use crate::event::{AgentEvent, Part, TurnOutcome};
+use crate::offering;
 
 /// What a turn has added so far.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,7 +37,9 @@ impl Reply {
             }
             AgentEvent::ToolStarted { call, tool, input, within: None } => {
                 self.open.push(call.clone());
-                let (id, tool, input) = (call.clone(), tool.clone(), input.clone());
+                // A tool of whoever asked is known to him by his own name for it.
+                let tool = offering::named(tool).unwrap_or(tool).to_owned();
+                let (id, input) = (call.clone(), input.clone());
                 self.add(Role::Assistant, Block::Call { id, tool, input });
             }
             AgentEvent::ToolEnded { call, result } => {
@@ -52,7 +55,7 @@ impl Reply {
                 let heard = std::mem::take(&mut self.pieces);
                 self.said(heard);
             }
-            AgentEvent::TurnEnded(TurnOutcome::Done { .. }) => self.pieces.clear(),
+            AgentEvent::TurnEnded(TurnOutcome::Done { .. } | TurnOutcome::Called) => self.pieces.clear(),
             AgentEvent::Said { within: Some(_), .. }
             | AgentEvent::ToolStarted { within: Some(_), .. }
             | AgentEvent::Started { .. }

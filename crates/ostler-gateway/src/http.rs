@@ -42,6 +42,7 @@ use axum::response::Response;
 use ostler_agent::access::Scope;
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::leasing::{Place, Terms};
+use ostler_agent::offering::Toolset;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -314,6 +315,7 @@ fn seconds_now() -> i64 {
 /// Why a turn has no end, as a problem.
 pub(crate) fn problem_of(error: &TurnError) -> Problem {
     match error {
+        TurnError::Unpaired(error) => Problem::invalid(&error.to_string()).about("messages"),
         TurnError::Refused(refused) => Problem::of_refusal(*refused),
         TurnError::Session(SessionFailure {
             phase: Phase::Start | Phase::Ask | Phase::Answer, hint, ..
@@ -395,10 +397,6 @@ impl<S: Start> Gateway<S> {
         permissions: Permissions,
         request: &Request,
     ) -> Result<Terms, Problem> {
-        if !request.tools.is_empty() {
-            let message = "tools that the program runs itself are not offered to the agent yet";
-            return Err(Problem::invalid(message).about("tools"));
-        }
         let model = self.model(visitor, &request.model)?;
         Ok(Terms {
             tenant: visitor.key.id.clone(),
@@ -409,7 +407,7 @@ impl<S: Start> Gateway<S> {
             system_prompt: request.system.clone(),
             permissions,
             allow: Vec::new(),
-            tools: String::new(),
+            tools: Toolset { tools: request.tools.clone(), own: visitor.key.policy.own_tools }.form(),
         })
     }
 

@@ -1,7 +1,9 @@
 //! What an agent says in a turn, as pieces of an answer. An agent tells a text in pieces, and then once more as a whole:
 //! here each word comes once. What the agent does with its own tools, and what its sub-agents say, is not the answer.
 
-use ostler_agent::event::{AgentEvent, Part, TurnOutcome, Usage};
+use ostler_agent::event::{AgentEvent, Part, TurnOutcome, Usage, sum};
+use ostler_agent::offering;
+use serde_json::Value;
 
 use crate::wire::{Piece, Problem, Stop};
 
@@ -36,12 +38,16 @@ impl Narration {
                 self.usage = sum(self.usage, *usage);
                 Vec::new()
             }
+            AgentEvent::ToolStarted { call, tool, input, within: None } => match offering::named(tool) {
+                Some(tool) => self.called(call, tool, input),
+                None => Vec::new(),
+            },
             AgentEvent::TurnEnded(outcome) => self.ended(outcome),
             AgentEvent::Said { within: Some(_), .. }
             | AgentEvent::Started { .. }
             | AgentEvent::Asked { .. }
             | AgentEvent::Thought { .. }
-            | AgentEvent::ToolStarted { .. }
+            | AgentEvent::ToolStarted { within: Some(_), .. }
             | AgentEvent::ToolEnded { .. }
             | AgentEvent::TaskOpened { .. }
             | AgentEvent::TaskClosed { .. }
@@ -77,6 +83,12 @@ impl Narration {
         rest.into_iter().chain(end).collect()
     }
 
+    fn called(&mut self, call: &str, tool: &str, input: &Value) -> Vec<Piece> {
+        let text = (!std::mem::take(&mut self.open).is_empty()).then_some(Piece::TextEnded);
+        let call = Piece::Call { id: call.to_owned(), tool: tool.to_owned(), input: input.clone() };
+        text.into_iter().chain([call]).collect()
+    }
+
     fn ended(&mut self, outcome: &TurnOutcome) -> Vec<Piece> {
         let mut pieces = Vec::new();
         if !std::mem::take(&mut self.open).is_empty() {
@@ -86,6 +98,7 @@ impl Narration {
             TurnOutcome::Failed(failure) => {
                 return vec![Piece::Failed(Problem::of_failure(failure))];
             }
+            TurnOutcome::Called => Stop::ToolUse,
             TurnOutcome::Interrupted => Stop::Interrupted,
             TurnOutcome::Done { text } => {
                 // Agents that say all at the end.
@@ -97,24 +110,6 @@ impl Narration {
         };
         pieces.push(Piece::Ended { stop, usage: self.usage });
         pieces
-    }
-}
-
-/// What is not told by either is not known.
-fn sum(one: Usage, other: Usage) -> Usage {
-    let add = |one: Option<u64>, other: Option<u64>| match (one, other) {
-        (None, None) => None,
-        (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
-    };
-    let cost = match (one.cost_usd, other.cost_usd) {
-        (None, None) => None,
-        (one, other) => Some(one.unwrap_or(0.0) + other.unwrap_or(0.0)),
-    };
-    Usage {
-        input_tokens: add(one.input_tokens, other.input_tokens),
-        output_tokens: add(one.output_tokens, other.output_tokens),
-        cached_tokens: add(one.cached_tokens, other.cached_tokens),
-        cost_usd: cost,
     }
 }
 

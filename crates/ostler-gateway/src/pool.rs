@@ -21,8 +21,9 @@ use ostler_agent::agent::Decision;
 use ostler_agent::canonical::Message;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::fingerprint::Known;
-use ostler_agent::history::History;
+use ostler_agent::history::{History, HistoryError};
 use ostler_agent::leasing::{self, Doors, Limits, Refused, Seat, Terms};
+use ostler_agent::offering::Toolset;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
@@ -30,8 +31,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::live::{LiveSession, SessionFailure, Start};
-use seats::Seats;
 pub use seats::{Listed, State};
+use seats::{Seats, Standing};
 use turn::Work;
 
 /// Events that may wait for whoever reads an answer. When they are so many, the agent is not read on.
@@ -95,6 +96,9 @@ pub struct Reply {
 /// Why there is no answer, or no more of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TurnError {
+    /// It cannot be gone on with.
+    #[error(transparent)]
+    Unpaired(#[from] HistoryError),
     /// There is no session for it.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -305,8 +309,8 @@ impl<S: Start> Shared<S> {
     }
 
     /// A session waits under what it knows now.
-    fn keep(&self, seat: Seat, session: S::Session, known: Known) {
-        self.seats().keep(seat, session, known, self.now());
+    fn keep(&self, seat: Seat, session: S::Session, known: Known, standing: Standing) {
+        self.seats().keep(seat, session, known, standing, self.now());
         self.happened();
     }
 
@@ -341,9 +345,11 @@ async fn sweeping<S: Start>(shared: Arc<Shared<S>>) {
     }
 }
 
-/// What a conversation is looked up by.
-pub fn known(messages: &[Message]) -> Known {
-    Known::of(messages, |form| Sha256::digest(form.as_bytes()).into())
+/// What a conversation on these terms is looked up by.
+pub fn known(terms: &Terms, messages: &[Message]) -> Known {
+    let offered = Toolset::of_form(&terms.tools);
+    let is_offered = |tool: &str| offered.as_ref().is_some_and(|offered| offered.has(tool));
+    Known::of(messages, is_offered, |form| Sha256::digest(form.as_bytes()).into())
 }
 
 /// Whether there will be new sessions.

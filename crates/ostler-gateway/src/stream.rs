@@ -12,6 +12,7 @@ use ostler_agent::agent::{Agent, Decision, Session as Which, Whereabouts};
 use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::AgentEvent;
 use ostler_agent::leasing::{Place, Terms};
+use ostler_agent::offering::Toolset;
 use ostler_process::seeding::seed;
 use ostler_process::stream::{Opening, Session, SessionError};
 use uuid::Uuid;
@@ -76,6 +77,9 @@ impl Start for Streams {
             (None, Place::Folder(folder)) => folder.clone(),
             (None, Place::Own) => self.folder.clone(),
         };
+        let offered = Toolset::of_form(&terms.tools);
+        let inward = offered.as_ref().map(|offered| offered.inward(prior));
+        let prior = inward.as_deref().unwrap_or(prior);
         if !prior.is_empty() {
             let variable = |name: &str| self.variable(name);
             let whereabouts =
@@ -94,6 +98,7 @@ impl Start for Streams {
             allow: &terms.allow,
             model: terms.model.as_deref(),
             system_prompt: terms.system_prompt.as_deref(),
+            offered,
             name: &id,
             guard: self.guard.clone(),
         })

@@ -9,10 +9,12 @@ mod chat;
 mod fields;
 mod problem;
 mod responses;
+mod tools;
 
 use ostler_agent::canonical::{self, Message};
 use ostler_agent::event::Usage;
 use ostler_agent::history::History;
+use ostler_agent::offering::Tool;
 use serde_json::Value;
 
 pub use problem::{Kind, Problem};
@@ -39,8 +41,8 @@ pub struct Request {
     pub system: Option<String>,
     /// How the answer is to come.
     pub delivery: Delivery,
-    /// Tools that the program offers and runs itself, as it described them.
-    pub tools: Vec<Value>,
+    /// Tools that the program offers and runs itself.
+    pub tools: Vec<Tool>,
     /// The answer that this one follows, for programs that send only what is new.
     pub follows: Option<String>,
     /// Fields that have no effect, in order.

@@ -13,9 +13,10 @@ use std::time::Duration;
 use ostler_agent::agent::{
     self, Agent, Decision, Decoder, Exit, Order, Permissions, Refusal, Session as Which, Source, Task,
 };
-use ostler_agent::canonical::Message;
-use ostler_agent::event::AgentEvent;
+use ostler_agent::canonical::{Block, Message};
+use ostler_agent::event::{AgentEvent, Blocked};
 use ostler_agent::framer::{Frame, Framer};
+use ostler_agent::offering::{Desk, Toolset};
 use ostler_agent::policy;
 use ostler_agent::record::Record;
 use ostler_agent::stopping::Ear;
@@ -61,6 +62,8 @@ pub struct Opening<'a> {
     pub model: Option<&'a str>,
     /// What is added to its own system prompt.
     pub system_prompt: Option<&'a str>,
+    /// Tools of whoever asks, which he runs himself.
+    pub offered: Option<Toolset>,
     /// A name for it, which need not be unique.
     pub name: &'a str,
     /// Our own binary, which guards it.
@@ -120,6 +123,8 @@ pub struct Session {
     tail: Vec<u8>,
     ready: VecDeque<AgentEvent>,
     life: Life,
+    /// Where calls of tools wait that whoever asks runs himself.
+    desk: Option<Desk>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,6 +152,7 @@ impl Session {
             allow: opening.allow,
             model: opening.model,
             system_prompt: opening.system_prompt,
+            offered: opening.offered.as_ref().map(|offered| offered.own),
             ..Task::new("", &workspace, &private)
         })?;
         if !matches!(launch.stdin, agent::Stdin::Spoken(_)) {
@@ -188,6 +194,7 @@ impl Session {
             tail: Vec::new(),
             ready: VecDeque::new(),
             life: Life::Running,
+            desk: opening.offered.map(Desk::of),
         })
     }
 
@@ -203,14 +210,36 @@ impl Session {
         pages.saturating_mul(rustix::param::page_size() as u64)
     }
 
-    /// Asks it something. One turn at a time: the answer ends with [`AgentEvent::TurnEnded`]. Never blocks.
+    /// Asks it something, or brings it what came of its calls. One turn at a time: the answer ends with
+    /// [`AgentEvent::TurnEnded`]. Never blocks.
     pub fn ask(&mut self, message: &Message) -> Result<(), SessionError> {
+        if self.desk.as_ref().is_some_and(Desk::is_waiting) {
+            return self.bring(message);
+        }
+        self.prompt(message)
+    }
+
+    fn prompt(&mut self, message: &Message) -> Result<(), SessionError> {
         let order = if message.is_text() {
             Order::Prompt(message.text())
         } else {
             Order::Content(message.written()["content"].clone())
         };
         self.say(&order)
+    }
+
+    /// Words that come with outcomes are said first: while a call is open they become part of the turn.
+    fn bring(&mut self, message: &Message) -> Result<(), SessionError> {
+        let is_word = |block: &&Block| !matches!(block, Block::Outcome { .. });
+        let words: Vec<Block> = message.blocks.iter().filter(is_word).cloned().collect();
+        if !words.is_empty() {
+            self.prompt(&Message { role: message.role, blocks: words })?;
+        }
+        let answers = self.desk.as_mut().map(|desk| desk.bring(message)).unwrap_or_default();
+        for (request, message) in answers {
+            self.say(&Order::Routed { request, message })?;
+        }
+        Ok(())
     }
 
     /// Asks it to break the turn off. That it did is told as the end of the turn. Never blocks.
@@ -311,8 +340,14 @@ impl Session {
             match record {
                 Record::Json(value) => {
                     for event in self.decoder.events(Source::Stdout, &value) {
+                        if let Some(desk) = &mut self.desk {
+                            desk.hear(&event);
+                        }
                         self.answer_by_policy(&event)?;
-                        self.ready.push_back(event);
+                        // What is said at the desk concerns nobody else.
+                        if !matches!(event, AgentEvent::Blocked(Blocked::Routed { .. })) {
+                            self.ready.push_back(event);
+                        }
                     }
                 }
                 Record::Noise(text) => self.ready.extend(self.decoder.noise(&text)),
@@ -323,13 +358,18 @@ impl Session {
         Ok(())
     }
 
-    /// What policy says to a question.
+    /// What policy says to a question, or the desk to what is said there.
     fn answer_by_policy(&mut self, event: &AgentEvent) -> Result<(), SessionError> {
         let AgentEvent::Blocked(blocked) = event else { return Ok(()) };
-        if self.answered_by == AnsweredBy::Owner {
-            return Ok(());
-        }
-        match policy::answer(self.permissions, blocked) {
+        let answer = match (blocked, &mut self.desk) {
+            (Blocked::Routed { request, message }, Some(desk)) => {
+                let answer = desk.route(request, message);
+                answer.map(|message| Order::Routed { request: request.clone(), message })
+            }
+            _ if self.answered_by == AnsweredBy::Owner => None,
+            (blocked, _) => policy::answer(self.permissions, blocked),
+        };
+        match answer {
             Some(order) if self.life == Life::Running => self.say(&order),
             Some(_) | None => Ok(()),
         }

@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ostler_agent::access::{Policy, Scope};
 use ostler_agent::agent::Permissions;
+use ostler_agent::offering::Own;
 use ostler_gateway::http::keys::{Keeper, Key, PREFIX};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -103,6 +104,8 @@ pub(crate) struct Kept {
     pub(crate) folders: Vec<PathBuf>,
     #[serde(default)]
     pub(crate) permissions: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) own_tools: bool,
 }
 
 impl Kept {
@@ -119,6 +122,7 @@ impl Kept {
             models: policy.models,
             folders: policy.folders,
             permissions: Some(policy.permissions.name().to_owned()),
+            own_tools: policy.own_tools == Own::On,
         }
     }
 
@@ -139,6 +143,7 @@ impl Kept {
                 .as_deref()
                 .and_then(Permissions::named)
                 .unwrap_or(Permissions::Deny),
+            own_tools: if self.own_tools { Own::On } else { Own::Off },
         }
     }
 

@@ -18,6 +18,7 @@ mod screen;
 mod seed;
 mod terminal;
 mod transcript;
+mod under_way;
 
 pub(crate) use remembered::remembered;
 

@@ -106,7 +106,9 @@ impl Gathered {
             }
             AgentEvent::ToolEnded { call, .. } if self.open.remove(call) => self.closed += 1,
             AgentEvent::TurnEnded(TurnOutcome::Done { .. }) => self.ended_as_done = true,
-            AgentEvent::TurnEnded(TurnOutcome::Interrupted | TurnOutcome::Failed(_)) => {
+            AgentEvent::TurnEnded(
+                TurnOutcome::Interrupted | TurnOutcome::Called | TurnOutcome::Failed(_),
+            ) => {
                 self.ended_as_done = false;
             }
             AgentEvent::Unknown { kind } if self.unknown.len() < MOST => {
@@ -174,7 +176,7 @@ impl Gathered {
                 text.chars().take(QUOTED_CHARS).collect()
             }
             Blocked::Denied { tool, reason } => format!("it was refused {tool}: {reason}"),
-            Blocked::Retrying { .. } | Blocked::Withdrawn { .. } => return,
+            Blocked::Retrying { .. } | Blocked::Routed { .. } | Blocked::Withdrawn { .. } => return,
         };
         if self.prompts.len() < MOST {
             self.prompts.push(asked);

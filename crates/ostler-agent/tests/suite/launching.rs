@@ -24,6 +24,7 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         private: Path::new("/run/7"),
         bridge: None,
         answerer: Some(Path::new("/opt/ostler")),
+        offered: None,
     }
 }
 

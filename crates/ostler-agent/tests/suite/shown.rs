@@ -31,6 +31,7 @@ pub(crate) fn line(event: &AgentEvent) -> String {
         AgentEvent::Noted { text } => format!("noted {}", short(text)),
         AgentEvent::TurnEnded(outcome) => match outcome {
             TurnOutcome::Done { text } => format!("done {}", short(text)),
+            TurnOutcome::Called => "called".to_owned(),
             TurnOutcome::Interrupted => "interrupted".to_owned(),
             TurnOutcome::Failed(failure) => {
                 let reset = failure.resets_at.map_or(String::new(), |at| format!(" until {at}"));
@@ -53,6 +54,7 @@ fn blocked(blocked: &Blocked) -> String {
         }
         Blocked::Question { request, text } => format!("question {request} {}", short(text)),
         Blocked::Dialog { text } => format!("dialog {}", short(text)),
+        Blocked::Routed { request, message } => format!("routed {request} {}", short(&message.to_string())),
         Blocked::Withdrawn { request } => format!("withdrawn {request}"),
         Blocked::Denied { tool, reason } => format!("denied {tool} {}", short(reason)),
     }

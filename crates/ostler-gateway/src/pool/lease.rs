@@ -1,5 +1,6 @@
 //! Getting a session for a turn: one that waits, or a new one; or waiting for either.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ostler_agent::canonical::Message;
@@ -9,7 +10,7 @@ use ostler_agent::leasing::{Decision, Queued, Seat, Terms, Wanted};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::seats::{Place, Ticket};
+use super::seats::{Place, Standing, Ticket};
 use super::{Limit, Shared, Turn, TurnError};
 use crate::live::{LiveSession, Start};
 
@@ -20,6 +21,8 @@ pub(super) struct Lease<S: Start> {
     pub(super) seat: Seat,
     session: Option<S::Session>,
     pub(super) warmth: Warmth,
+    /// What it said while it waited for what comes of its calls.
+    pub(super) early: VecDeque<AgentEvent>,
 }
 
 /// Where a session is from.
@@ -27,13 +30,15 @@ pub(super) struct Lease<S: Start> {
 pub(super) enum Warmth {
     /// It waited. It may have ended meanwhile.
     Warm,
+    /// It waited for what comes of its calls.
+    Called,
     /// It was just started.
     Cold,
 }
 
 impl<S: Start> Lease<S> {
     fn of(shared: &Arc<Shared<S>>, seat: Seat, session: Option<S::Session>, warmth: Warmth) -> Self {
-        Self { shared: shared.clone(), seat, session, warmth }
+        Self { shared: shared.clone(), seat, session, warmth, early: VecDeque::new() }
     }
 
     pub(super) fn session(&mut self) -> Option<&mut S::Session> {
@@ -41,9 +46,9 @@ impl<S: Start> Lease<S> {
     }
 
     /// It waits for its conversation to go on.
-    pub(super) fn keep(mut self, known: Known) {
+    pub(super) fn keep(mut self, known: Known, standing: Standing) {
         if let Some(session) = self.session.take() {
-            self.shared.keep(self.seat, session, known);
+            self.shared.keep(self.seat, session, known, standing);
         }
     }
 
@@ -73,7 +78,7 @@ impl<S: Start> Drop for Lease<S> {
 
 /// What comes next for one who wants a session.
 enum Step<L> {
-    Have(Seat, L),
+    Have(Seat, L, Standing),
     Start(Seat, Vec<L>),
     Wait(Ticket, oneshot::Receiver<()>),
 }
@@ -85,13 +90,17 @@ pub(super) async fn lease<S: Start>(
     stop: &CancellationToken,
 ) -> Result<Option<Lease<S>>, TurnError> {
     let (terms, prior) = (&turn.terms, turn.history.prior());
-    let known = (!prior.is_empty()).then(|| super::known(prior));
+    let known = (!prior.is_empty()).then(|| super::known(terms, prior));
     let mut queued = Queued::Not;
     loop {
         let wanted = Wanted { terms, prior: known, queued };
         match step(shared, &wanted)? {
-            Step::Have(seat, session) => {
-                let mut lease = Lease::of(shared, seat, Some(session), Warmth::Warm);
+            Step::Have(seat, session, standing) => {
+                let warmth = match standing {
+                    Standing::Over => Warmth::Warm,
+                    Standing::Called => Warmth::Called,
+                };
+                let mut lease = Lease::of(shared, seat, Some(session), warmth);
                 if is_as_it_was(&mut lease).await {
                     call_another(shared, queued);
                     return Ok(Some(lease));
@@ -130,7 +139,7 @@ fn step<S: Start>(shared: &Shared<S>, wanted: &Wanted<'_>) -> Result<Step<S::Ses
     loop {
         return match seats.decide(limits, wanted) {
             Decision::Reuse(seat) | Decision::Spare(seat) => match seats.take(seat) {
-                Some(session) => Ok(Step::Have(seat, session)),
+                Some((session, standing)) => Ok(Step::Have(seat, session, standing)),
                 // It is described and not there: it cannot be, and would be found again.
                 None => {
                     seats.remove(seat);
@@ -163,11 +172,16 @@ fn call_another<S: Start>(shared: &Shared<S>, queued: Queued) {
 
 /// Whether a session that waited has said and done nothing meanwhile, and lives.
 async fn is_as_it_was<S: Start>(lease: &mut Lease<S>) -> bool {
-    let Some(session) = lease.session() else { return false };
+    let warmth = lease.warmth;
+    let Some(session) = lease.session.as_mut() else { return false };
     loop {
         match session.unasked().await {
             None => return true,
             Some(Ok(event)) if is_aside(&event) => {}
+            // Its turn goes on: its own tools may have ended. Only a turn that is over has no use for outcomes.
+            Some(Ok(event)) if warmth == Warmth::Called && !matches!(event, AgentEvent::TurnEnded(_)) => {
+                lease.early.push_back(event);
+            }
             Some(_) => return false,
         }
     }

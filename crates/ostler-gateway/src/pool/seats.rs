@@ -40,8 +40,19 @@ pub enum State {
     Busy,
     /// It waits for its conversation to go on.
     Idle,
+    /// It called tools of whoever asked, and waits for what comes of them.
+    Called,
     /// It waits for a conversation.
     Spare,
+}
+
+/// Where a session stands that waits for its conversation to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Its turn is over.
+    Over,
+    /// It waits for what comes of its calls.
+    Called,
 }
 
 /// What the pool keeps of a session besides its description.
@@ -108,10 +119,15 @@ impl<L: LiveSession> Seats<L> {
     }
 
     /// The one that waits there, to work.
-    pub(super) fn take(&mut self, seat: Seat) -> Option<L> {
+    pub(super) fn take(&mut self, seat: Seat) -> Option<(L, Standing)> {
         let session = self.held.get_mut(&seat)?.session.take()?;
+        let doing = self.live.iter().find(|live| live.seat == seat).map(|live| live.doing);
+        let standing = match doing {
+            Some(Doing::Called { .. }) => Standing::Called,
+            Some(Doing::Idle { .. } | Doing::Spare { .. } | Doing::Busy) | None => Standing::Over,
+        };
         self.describe(seat, Doing::Busy, None);
-        Some(session)
+        Some((session, standing))
     }
 
     pub(super) fn began_turn(&mut self, seat: Seat, session: &L, label: Option<&str>) {
@@ -123,8 +139,12 @@ impl<L: LiveSession> Seats<L> {
         }
     }
 
-    pub(super) fn keep(&mut self, seat: Seat, session: L, known: Known, now: Duration) {
-        self.put_back(seat, session, Doing::Idle { known, since: now });
+    pub(super) fn keep(&mut self, seat: Seat, session: L, known: Known, standing: Standing, now: Duration) {
+        let doing = match standing {
+            Standing::Over => Doing::Idle { known, since: now },
+            Standing::Called => Doing::Called { known, since: now },
+        };
+        self.put_back(seat, session, doing);
     }
 
     pub(super) fn keep_spare(&mut self, seat: Seat, session: L, now: Duration) {
@@ -218,6 +238,7 @@ impl<L: LiveSession> Seats<L> {
             let state = match live.doing {
                 Doing::Busy => State::Busy,
                 Doing::Idle { .. } => State::Idle,
+                Doing::Called { .. } => State::Called,
                 Doing::Spare { .. } => State::Spare,
             };
             Some(Listed {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ostler_agent::event::{AgentEvent, TurnOutcome};
+use ostler_agent::offering;
 use ostler_agent::policy;
 use ostler_agent::reply::Reply;
 use ostler_agent::stopping::StopReason;
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::lease::{Lease, Warmth, lease};
+use super::seats::Standing;
 use super::{Limit, Reply as Answered, Shared, Turn, TurnError, known};
 use crate::live::{AnsweredBy, LiveSession, Start};
 
@@ -41,6 +43,8 @@ struct Course {
     /// Work beside the turn: a session that has some goes on by itself.
     tasks: BTreeSet<String>,
     heard: Heard,
+    /// Whether tools of whoever asked were called.
+    called: bool,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +59,9 @@ impl Course {
         self.reply.hear(event);
         self.heard = Heard::Something;
         match event {
+            AgentEvent::ToolStarted { tool, within: None, .. } => {
+                self.called |= offering::named(tool).is_some();
+            }
             AgentEvent::TaskOpened { task } => {
                 self.tasks.insert(task.clone());
             }
@@ -68,6 +75,9 @@ impl Course {
 
 impl<S: Start> Work<S> {
     pub(super) async fn run(self, mut answers: Option<mpsc::Receiver<Answered>>) {
+        if let Err(error) = self.turn.history.paired() {
+            return self.tell(Err(error.into())).await;
+        }
         loop {
             let leased = lease(&self.shared, &self.turn, &self.stop).await;
             let failed = match leased {
@@ -89,7 +99,11 @@ impl<S: Start> Work<S> {
         let (warmth, seat) = (lease.warmth, lease.seat);
         let Some(session) = lease.session() else { return Asked::Stale };
         session.answered_by(if answers.is_some() { AnsweredBy::Owner } else { AnsweredBy::Policy });
-        let asked = session.ask(self.turn.history.last()).await;
+        let asked = match warmth {
+            Warmth::Warm | Warmth::Called => session.ask(self.turn.history.last()).await,
+            // What came of calls was told with the history.
+            Warmth::Cold => session.ask(&self.turn.history.asked()).await,
+        };
         self.shared.seats().began_turn(seat, session, self.label.as_deref());
         let mut course = Course::default();
         let failed = match asked {
@@ -100,7 +114,7 @@ impl<S: Start> Work<S> {
             Err(error) => error.into(),
         };
         lease.close().await;
-        let is_stale = warmth == Warmth::Warm
+        let is_stale = warmth != Warmth::Cold
             && course.heard == Heard::Nothing
             && matches!(failed, TurnError::Session(_))
             && !self.stop.is_cancelled();
@@ -117,6 +131,10 @@ impl<S: Start> Work<S> {
         let patience = self.shared.patience;
         let last = Instant::now() + patience.turn;
         let mut settle = None;
+        for event in std::mem::take(&mut lease.early) {
+            course.hear(&event);
+            self.tell(Ok(event)).await;
+        }
         loop {
             let Some(session) = lease.session() else { return Ok(TurnOutcome::Interrupted) };
             let silent = Instant::now() + patience.silence;
@@ -165,14 +183,20 @@ impl<S: Start> Work<S> {
     /// The session is put away before the end is told: who then goes on at once finds it.
     async fn ended(&self, lease: Lease<S>, course: &Course, end: TurnOutcome) -> Asked {
         let is_sound = match &end {
-            TurnOutcome::Done { .. } | TurnOutcome::Interrupted => course.tasks.is_empty(),
+            TurnOutcome::Done { .. } | TurnOutcome::Called => course.tasks.is_empty(),
+            // The agent gave up calls of whoever asked: nobody could bring it what came of them.
+            TurnOutcome::Interrupted => course.tasks.is_empty() && !course.called,
             TurnOutcome::Failed(_) => false,
+        };
+        let standing = match &end {
+            TurnOutcome::Called => Standing::Called,
+            TurnOutcome::Done { .. } | TurnOutcome::Interrupted | TurnOutcome::Failed(_) => Standing::Over,
         };
         if is_sound {
             let mut messages = self.turn.history.prior().to_vec();
             messages.push(self.turn.history.last().clone());
             messages.extend_from_slice(course.reply.messages());
-            lease.keep(known(&messages));
+            lease.keep(known(&self.turn.terms, &messages), standing);
         } else {
             lease.close().await;
         }

@@ -3,11 +3,14 @@
 use ostler_agent::event::Usage;
 use serde_json::{Value, json};
 
-use super::fields::{Fields, flag, list, list_if_any, named, text};
-use super::{Answer, Delivery, Encoder, Head, Part, Piece, Problem, Request, Stop, Told, event, history};
+use super::fields::{Fields, flag, list, named, text};
+use super::tools;
+use super::{
+    Answer, Delivery, Encoder, Format, Head, Part, Piece, Problem, Request, Stop, Told, event, history,
+};
 
 pub(super) const FIELDS: Fields = Fields {
-    heard: &["messages", "metadata", "model", "service_tier", "stream", "system", "tools"],
+    heard: &["messages", "metadata", "model", "service_tier", "stream", "system", "tool_choice", "tools"],
     ignored: &[
         "container",
         "context_management",
@@ -20,14 +23,13 @@ pub(super) const FIELDS: Fields = Fields {
         "stop_sequences",
         "temperature",
         "thinking",
-        "tool_choice",
         "top_k",
         "top_p",
     ],
 };
 
 pub(super) fn read(body: &Value) -> Result<Request, Problem> {
-    let ignored = FIELDS.ignored(body)?;
+    let mut ignored = FIELDS.ignored(body)?;
     if !body["max_tokens"].is_u64() {
         return Err(Problem::field("max_tokens", "this field must be a number"));
     }
@@ -35,8 +37,7 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
         Told::Yes => Delivery::Streamed { usage: Told::Yes },
         Told::No => Delivery::Whole,
     };
-    let is_offered = body["tool_choice"]["type"] != "none";
-    let tools = list_if_any(body, "tools")?.iter().filter(|_| is_offered).cloned().collect();
+    let tools = tools::read(Format::Messages, body, &mut ignored)?;
     Ok(Request {
         model: named(body, "model")?,
         history: history(list(body, "messages")?)?,

@@ -4,8 +4,9 @@ use ostler_agent::event::Usage;
 use ostler_agent::fingerprint::BETWEEN_TEXTS;
 use serde_json::{Value, json};
 
-use super::fields::{Fields, flag, list, list_if_any, named, text};
-use super::{Answer, Delivery, Encoder, Head, Part, Piece, Problem, Request, Stop, Told, history};
+use super::fields::{Fields, flag, list, named, text};
+use super::tools;
+use super::{Answer, Delivery, Encoder, Format, Head, Part, Piece, Problem, Request, Stop, Told, history};
 
 pub(super) const FIELDS: Fields = Fields {
     heard: &[
@@ -14,11 +15,13 @@ pub(super) const FIELDS: Fields = Fields {
         "metadata",
         "model",
         "n",
+        "parallel_tool_calls",
         "safety_identifier",
         "service_tier",
         "store",
         "stream",
         "stream_options",
+        "tool_choice",
         "tools",
         "user",
     ],
@@ -29,7 +32,6 @@ pub(super) const FIELDS: Fields = Fields {
         "max_completion_tokens",
         "max_tokens",
         "modalities",
-        "parallel_tool_calls",
         "prediction",
         "presence_penalty",
         "prompt_cache_key",
@@ -39,7 +41,6 @@ pub(super) const FIELDS: Fields = Fields {
         "seed",
         "stop",
         "temperature",
-        "tool_choice",
         "top_logprobs",
         "top_p",
         "verbosity",
@@ -48,7 +49,7 @@ pub(super) const FIELDS: Fields = Fields {
 };
 
 pub(super) fn read(body: &Value) -> Result<Request, Problem> {
-    let ignored = FIELDS.ignored(body)?;
+    let mut ignored = FIELDS.ignored(body)?;
     match &body["n"] {
         Value::Null => {}
         count if count.as_u64() == Some(1) => {}
@@ -70,8 +71,7 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
             Read::Message(message) => messages.push(message),
         }
     }
-    let is_offered = body["tool_choice"] != "none";
-    let tools = list_if_any(body, "tools")?.iter().filter(|_| is_offered).cloned().collect();
+    let tools = tools::read(Format::Chat, body, &mut ignored)?;
     Ok(Request {
         model: named(body, "model")?,
         history: history(&messages)?,

@@ -4,8 +4,11 @@ use ostler_agent::event::Usage;
 use serde_json::{Value, json};
 
 use super::chat::{called, picture};
-use super::fields::{Fields, flag, list_if_any, named, text};
-use super::{Answer, Delivery, Encoder, Head, Part, Piece, Problem, Request, Stop, Told, event, history};
+use super::fields::{Fields, flag, named, text};
+use super::tools;
+use super::{
+    Answer, Delivery, Encoder, Format, Head, Part, Piece, Problem, Request, Stop, Told, event, history,
+};
 
 pub(super) const FIELDS: Fields = Fields {
     heard: &[
@@ -14,12 +17,14 @@ pub(super) const FIELDS: Fields = Fields {
         "instructions",
         "metadata",
         "model",
+        "parallel_tool_calls",
         "previous_response_id",
         "safety_identifier",
         "service_tier",
         "store",
         "stream",
         "stream_options",
+        "tool_choice",
         "tools",
         "user",
     ],
@@ -28,14 +33,12 @@ pub(super) const FIELDS: Fields = Fields {
         "include",
         "max_output_tokens",
         "max_tool_calls",
-        "parallel_tool_calls",
         "prompt",
         "prompt_cache_key",
         "prompt_cache_retention",
         "reasoning",
         "temperature",
         "text",
-        "tool_choice",
         "top_logprobs",
         "top_p",
         "truncation",
@@ -43,7 +46,7 @@ pub(super) const FIELDS: Fields = Fields {
 };
 
 pub(super) fn read(body: &Value) -> Result<Request, Problem> {
-    let ignored = FIELDS.ignored(body)?;
+    let mut ignored = FIELDS.ignored(body)?;
     if body["background"] == true {
         return Err(Problem::field("background", "an answer is not kept for later"));
     }
@@ -71,8 +74,7 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
         }
         _ => return Err(Problem::field("input", "this field must be a text or a list")),
     }
-    let is_offered = body["tool_choice"] != "none";
-    let tools = list_if_any(body, "tools")?.iter().filter(|_| is_offered).cloned().collect();
+    let tools = tools::read(Format::Responses, body, &mut ignored)?;
     Ok(Request {
         model: named(body, "model")?,
         history: history(&messages)?,

@@ -12,3 +12,4 @@ mod openapi;
 mod pool;
 mod scripted;
 mod terminals;
+mod tools;

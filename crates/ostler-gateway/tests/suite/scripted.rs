@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use ostler_agent::agent::Decision;
-use ostler_agent::canonical::Message;
+use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::{AgentEvent, Blocked, Failure, FailureClass, Part, TurnOutcome};
 use ostler_agent::leasing::Terms;
+use ostler_agent::offering::known_as;
 use ostler_gateway::live::{AnsweredBy, LiveSession, Phase, SessionFailure, Start};
 use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::seat::{Seat, Wishes};
@@ -50,6 +51,8 @@ enum Doing {
     Deaf,
     /// It waits for the gate.
     AtGate,
+    /// It waits for what comes of its calls.
+    Called,
     Dead,
 }
 
@@ -95,6 +98,18 @@ fn said(text: &str, part: Part) -> AgentEvent {
     AgentEvent::Said { text: text.to_owned(), part, within: None }
 }
 
+/// What came of calls, as one line.
+fn brought(message: &Message) -> String {
+    let words = message.blocks.iter().map(|block| match block {
+        Block::Outcome { call, blocks, .. } => {
+            let outcome = Message { role: message.role, blocks: blocks.clone() };
+            format!("{call}={}", outcome.text())
+        }
+        block => block.written()["text"].as_str().unwrap_or_default().to_owned(),
+    });
+    format!("brought {}", words.collect::<Vec<_>>().join(" "))
+}
+
 impl LiveSession for Scripted {
     fn pid(&self) -> u32 {
         self.pid
@@ -104,9 +119,12 @@ impl LiveSession for Scripted {
         1
     }
 
-    /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `wait`, `fail`, `die`, `task`.
+    /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `wait`, `fail`, `die`, `task`, `call A B`.
     async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
-        let text = message.text();
+        let text = match self.doing {
+            Doing::Called => brought(message),
+            Doing::Waiting | Doing::Hanging | Doing::Deaf | Doing::AtGate | Doing::Dead => message.text(),
+        };
         self.stage.log(|log| log.asked.push((self.pid, text.clone())));
         if self.doing == Doing::Dead {
             return Err(failure(Phase::Ask));
@@ -138,6 +156,27 @@ impl LiveSession for Scripted {
                 let failure =
                     Failure { class: FailureClass::Overloaded, detail: "busy".to_owned(), resets_at: None };
                 self.ready.push_back(AgentEvent::TurnEnded(TurnOutcome::Failed(failure)));
+            }
+            ("call", calls) => {
+                self.ready.push_back(said("I call.", Part::Whole));
+                for call in calls.split(' ') {
+                    self.ready.push_back(AgentEvent::ToolStarted {
+                        call: format!("call_{call}"),
+                        tool: known_as("weather"),
+                        input: json!({"city": call}),
+                        within: None,
+                    });
+                }
+                self.doing = Doing::Called;
+                if calls.ends_with("hang") {
+                    self.doing = Doing::Hanging;
+                } else {
+                    self.ready.push_back(AgentEvent::TurnEnded(TurnOutcome::Called));
+                }
+            }
+            ("brought", outcomes) => {
+                self.doing = Doing::Waiting;
+                self.ready.extend([said(outcomes, Part::Whole), done]);
             }
             ("task", _) => {
                 self.ready.extend([AgentEvent::TaskOpened { task: "t".to_owned() }, done]);
@@ -173,7 +212,7 @@ impl LiveSession for Scripted {
                 self.doing = Doing::Waiting;
                 Ok(AgentEvent::TurnEnded(TurnOutcome::Done { text: "waited".to_owned() }))
             }
-            Doing::Waiting | Doing::Hanging | Doing::Deaf => std::future::pending().await,
+            Doing::Waiting | Doing::Hanging | Doing::Deaf | Doing::Called => std::future::pending().await,
         }
     }
 

@@ -136,6 +136,7 @@ impl Plan<'_> {
             private,
             bridge: self.bridge.map(Bridge::access),
             answerer: Some(&self.guard),
+            offered: None,
         };
         if self.agent.interactive().is_some() {
             self.typed(&attempt.prompt)?;

@@ -274,7 +274,7 @@ impl<'r, 'a> Round<'r, 'a> {
                 // It ends with code 0, and has written all down. Words for it would have to be typed.
                 Order::End => self.signal(Signal::Int),
                 // What it asks is answered on its screen.
-                Order::Prompt(_) | Order::Content(_) | Order::Answer { .. } => {}
+                Order::Prompt(_) | Order::Content(_) | Order::Routed { .. } | Order::Answer { .. } => {}
             }
             return Ok(());
         }

@@ -7,6 +7,7 @@ use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use ostler_agent::access::{Policy, Scope};
 use ostler_agent::agent::Permissions;
+use ostler_agent::offering::Own;
 use serde_json::{Value, json};
 
 use crate::display;
@@ -93,6 +94,10 @@ struct New {
     #[arg(long, value_name = "LEVEL", default_value = "deny", value_parser = ["deny", "edits", "all"])]
     permissions: String,
 
+    /// Let the agent have its own tools beside those that a request offers.
+    #[arg(long)]
+    own_tools: bool,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -157,6 +162,7 @@ fn policy(new: &New, here: &Surroundings) -> Result<Policy, KeysError> {
         models: new.model.clone(),
         folders: folders.collect::<Result<_, _>>()?,
         permissions: Permissions::named(&new.permissions).unwrap_or(Permissions::Deny),
+        own_tools: if new.own_tools { Own::On } else { Own::Off },
     })
 }
 
@@ -176,6 +182,7 @@ fn json_of(kept: &Kept) -> Value {
         "models": policy.models,
         "folders": policy.folders,
         "permissions": policy.permissions.name(),
+        "own_tools": policy.own_tools == Own::On,
     })
 }
 

@@ -3,11 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::agent::{Decision, Order};
+use crate::offering;
 
 /// Opens the control protocol. The appended system prompt goes this way because arguments are bounded and anybody on
 /// the machine can read them.
-pub(super) fn initialize(system_prompt: Option<&str>) -> String {
+pub(super) fn initialize(system_prompt: Option<&str>, offers: bool) -> String {
     let mut request = json!({"subtype": "initialize"});
+    if offers {
+        request["sdkMcpServers"] = json!([offering::SERVER]);
+    }
     if let Some(system_prompt) = system_prompt {
         request["appendSystemPrompt"] = json!(system_prompt);
     }
@@ -36,10 +40,15 @@ pub(super) fn line(order: &Order) -> String {
                 Decision::Allow(input) => json!({"behavior": "allow", "updatedInput": input}),
                 Decision::Deny(reason) => json!({"behavior": "deny", "message": reason}),
             };
-            let response = json!({"subtype": "success", "request_id": request, "response": answer});
-            json!({"type": "control_response", "response": response}).to_string()
+            answer_line(request, &answer)
         }
+        Order::Routed { request, message } => answer_line(request, &json!({"mcp_response": message})),
     }
+}
+
+fn answer_line(request: &str, answer: &Value) -> String {
+    let response = json!({"subtype": "success", "request_id": request, "response": answer});
+    json!({"type": "control_response", "response": response}).to_string()
 }
 
 fn request_line(id: &str, request: &Value) -> String {

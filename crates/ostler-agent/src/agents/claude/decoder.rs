@@ -9,9 +9,10 @@ use super::heard::{Heard, Twin};
 use super::message;
 use super::order::Order;
 use super::transcript::Last;
+use super::under_way::UnderWay;
 use crate::agent::{Decoder, Exit, Source};
-use crate::agents::reading::{Turn, broke, items, named, noted, small, text, unknown};
-use crate::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome, Usage};
+use crate::agents::reading::{Turn, broke, items, named, noted, small, spent, text, unknown};
+use crate::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome, Usage, sum};
 use crate::failure::{Told, classify};
 
 /// Longest delay that is believed: a retry in a year is a broken record.
@@ -44,6 +45,7 @@ pub(in crate::agents) struct Claude {
     pub(super) last: Last,
     pub(super) order: Order,
     pub(super) session: String,
+    pub(super) under_way: UnderWay,
 }
 
 /// Work beside the turn, by the agent's id of it.
@@ -109,7 +111,7 @@ impl Claude {
             "assistant" => self.assistant(record),
             "user" => self.user(record),
             "result" => self.result(record),
-            "stream_event" => piece(record),
+            "stream_event" => self.streamed(record),
             "control_request" => asks(record),
             "control_cancel_request" => {
                 vec![AgentEvent::Blocked(Blocked::Withdrawn { request: text(&record["request_id"]) })]
@@ -200,8 +202,26 @@ impl Claude {
                 error.clone_into(&mut self.error);
                 Vec::new()
             }
-            _ => message::blocks(&record["message"], within.as_deref()),
+            _ => {
+                let events = message::blocks(&record["message"], within.as_deref());
+                events.iter().for_each(|event| self.under_way.hear(event));
+                events
+            }
         }
+    }
+
+    /// A piece of a message, and what its end means.
+    fn streamed(&mut self, record: &Value) -> Vec<AgentEvent> {
+        let mut events = piece(record);
+        if record["parent_tool_use_id"].is_null()
+            && let Some(usage) = self.under_way.piece(&record["event"])
+        {
+            events.extend(spent(usage));
+            // Its result tells it once more.
+            self.sum = sum(self.sum, usage);
+            events.push(AgentEvent::TurnEnded(TurnOutcome::Called));
+        }
+        events
     }
 
     fn user(&mut self, record: &Value) -> Vec<AgentEvent> {
@@ -326,6 +346,10 @@ fn asks(record: &Value) -> Vec<AgentEvent> {
             request: text(&record["request_id"]),
             tool: text(&request["tool_name"]),
             input: request["input"].clone(),
+        })],
+        "mcp_message" => vec![AgentEvent::Blocked(Blocked::Routed {
+            request: text(&record["request_id"]),
+            message: request["message"].clone(),
         })],
         subtype => vec![unknown("control_request", subtype)],
     }

@@ -7,6 +7,8 @@ use crate::agent::{AsRoot, Launch, Permissions, PrivateFile, Refusal, Session, S
 use crate::agents::rules::{Rules, rules};
 use crate::bridge::{Access, CONNECT_SECONDS, LONGEST_CALL_SECONDS, SERVER};
 
+use crate::offering::{self, Own};
+
 use super::control;
 
 pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
@@ -38,8 +40,16 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         // The whole server, at every level of permissions.
         args.push(format!("--allowedTools=mcp__{SERVER}"));
     }
+    if let Some(own) = task.offered {
+        match own {
+            Own::On => {}
+            // Nothing of the user's own servers either.
+            Own::Off => args.extend(words(["--tools", "", "--strict-mcp-config"])),
+        }
+        args.push(format!("--allowedTools=mcp__{}", offering::SERVER));
+    }
     args.extend_from_slice(task.extra);
-    let mut lines = vec![control::initialize(task.system_prompt)];
+    let mut lines = vec![control::initialize(task.system_prompt, task.offered.is_some())];
     if !task.prompt.is_empty() {
         lines.push(control::prompt(task.prompt));
     }
@@ -48,6 +58,9 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     if let Some(access) = task.bridge {
         launch.env.extend(connecting());
         launch.files.push(PrivateFile { path: config, content: servers(access) });
+    }
+    if task.offered.is_some() {
+        launch.env.extend(connecting());
     }
     launch.warnings = warnings;
     launch.as_root = as_root(task.permissions);

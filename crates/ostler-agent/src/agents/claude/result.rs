@@ -23,6 +23,7 @@ impl Claude {
             events.push(end);
         }
         self.turn = Turn::Ended;
+        self.under_way.over();
         self.results = self.results.saturating_add(1);
         self.refused.clear();
         self.error.clear();
@@ -85,7 +86,13 @@ fn is_same_end(told: &TurnOutcome, end: &AgentEvent) -> bool {
         (TurnOutcome::Done { text: told }, AgentEvent::TurnEnded(TurnOutcome::Done { text })) => told == text,
         (TurnOutcome::Interrupted, AgentEvent::TurnEnded(TurnOutcome::Interrupted))
         | (TurnOutcome::Failed(_), AgentEvent::TurnEnded(TurnOutcome::Failed(_))) => true,
-        (TurnOutcome::Done { .. } | TurnOutcome::Interrupted | TurnOutcome::Failed(_), _) => false,
+        (
+            TurnOutcome::Done { .. }
+            | TurnOutcome::Called
+            | TurnOutcome::Interrupted
+            | TurnOutcome::Failed(_),
+            _,
+        ) => false,
     }
 }
 

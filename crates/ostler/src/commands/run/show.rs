@@ -355,7 +355,7 @@ fn waits(blocked: &Blocked) -> Option<String> {
         Blocked::Question { text, .. } | Blocked::Dialog { text } => {
             Some(format!("{NOTE}asked:{NOTE:#} {}\n", plain(text.trim())))
         }
-        Blocked::Withdrawn { .. } => None,
+        Blocked::Routed { .. } | Blocked::Withdrawn { .. } => None,
     }
 }
 

@@ -205,6 +205,7 @@ fn takes_session_id(agent: &dyn Agent) -> bool {
         private: Path::new("/"),
         bridge: None,
         answerer: None,
+        offered: None,
     };
     agent.launch(&task).is_ok()
 }
