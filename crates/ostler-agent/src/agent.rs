@@ -447,6 +447,10 @@ pub trait Agent: Sync {
     fn seed(&self, _seed: &Seed<'_>) -> Option<String> {
         None
     }
+    /// What was said in a session, by its own record; nothing if that cannot be told.
+    fn recorded(&self, _transcript: &str) -> Option<Vec<Message>> {
+        None
+    }
     /// Where its own record of a session is, if it keeps one.
     fn transcript(&self, _whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         None

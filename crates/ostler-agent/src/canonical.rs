@@ -261,19 +261,23 @@ pub(crate) fn sorted(value: &Value, out: &mut String) {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| *key);
             out.push('{');
-            for (key, value) in entries {
+            for (at, (key, value)) in entries.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
                 out.push_str(&Value::from(key.as_str()).to_string());
                 out.push(':');
                 sorted(value, out);
-                out.push(',');
             }
             out.push('}');
         }
         Value::Array(values) => {
             out.push('[');
-            for value in values {
+            for (at, value) in values.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
                 sorted(value, out);
-                out.push(',');
             }
             out.push(']');
         }

@@ -74,6 +74,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The folder that a session is to work in.
 const FOLDER: &str = "x-ostler-cwd";
+/// How the agent is driven: `stream` or `terminal`.
+const ENGINE: &str = "x-ostler-engine";
 /// What the agent may do without asking: `deny`, `edits` or `all`, and never more than the key allows; or `ask`.
 const PERMISSIONS: &str = "x-ostler-permissions";
 /// Instead of such a level: what the agent would have to ask is asked of a client.
@@ -88,6 +90,8 @@ pub struct Offer {
     pub keys: Keys,
     /// The agent behind it, by its name.
     pub agent: &'static str,
+    /// How it is driven unless a request says otherwise.
+    pub engine: Engine,
     /// Folders below which any request may name one to work in: absolute, with links resolved.
     pub folders: Vec<PathBuf>,
     /// Where conversations are kept. It need not exist.
@@ -317,14 +321,17 @@ pub(crate) fn problem_of(error: &TurnError) -> Problem {
     match error {
         TurnError::Unpaired(error) => Problem::invalid(&error.to_string()).about("messages"),
         TurnError::Refused(refused) => Problem::of_refusal(*refused),
-        TurnError::Session(SessionFailure {
-            phase: Phase::Start | Phase::Ask | Phase::Answer, hint, ..
-        }) => {
+        TurnError::Session(SessionFailure { phase, hint, .. }) => {
+            let kind = match phase {
+                Phase::Prompt => Kind::Invalid,
+                Phase::Held => Kind::Held,
+                Phase::Start | Phase::Ask | Phase::Answer => Kind::Agent,
+            };
             let message = match hint {
                 Some(hint) => format!("{error} (try: {hint})"),
                 None => error.to_string(),
             };
-            Problem::new(Kind::Agent, &message)
+            Problem::new(kind, &message)
         }
         TurnError::TooLong(..) => Problem::new(Kind::TooLong, &error.to_string()),
         TurnError::Blocked(_) => Problem::new(Kind::Agent, &error.to_string()),
@@ -350,8 +357,9 @@ impl<S: Start> Gateway<S> {
     ) -> Result<Response, Problem> {
         let folder = self.folder(visitor, headers)?;
         let (permissions, asks) = permissions(visitor, headers)?;
+        let engine = self.engine(headers)?;
         let request = format.read(body_read)?;
-        let terms = self.terms(visitor, folder, permissions, &request)?;
+        let terms = self.terms(visitor, (folder, engine), permissions, &request)?;
         let underway = visitor.begin_turn()?;
         let naming = Naming { format, headers, terms: &terms, asks };
         let Addressed { history, recorder } = self.address(visitor, &naming, &request).await?;
@@ -393,7 +401,7 @@ impl<S: Start> Gateway<S> {
     fn terms(
         &self,
         visitor: &Visitor,
-        workspace: Place,
+        (workspace, engine): (Place, Engine),
         permissions: Permissions,
         request: &Request,
     ) -> Result<Terms, Problem> {
@@ -401,7 +409,7 @@ impl<S: Start> Gateway<S> {
         Ok(Terms {
             tenant: visitor.key.id.clone(),
             agent: self.offer.agent.to_owned(),
-            engine: Engine::Stream,
+            engine,
             model,
             workspace,
             system_prompt: request.system.clone(),
@@ -426,6 +434,14 @@ impl<S: Start> Gateway<S> {
             listed.label.as_deref() == Some(conversation)
                 && listed.terminal.as_ref().is_some_and(|seat| seat.is_held())
         })
+    }
+
+    /// How the agent is driven: as the request says, or as it is anyway.
+    fn engine(&self, headers: &HeaderMap) -> Result<Engine, Problem> {
+        let Some(named) = headers.get(ENGINE) else { return Ok(self.offer.engine) };
+        let mut engines = [Engine::Stream, Engine::Terminal].into_iter();
+        let found = engines.find(|engine| named.as_bytes() == engine.name().as_bytes());
+        found.ok_or_else(|| Problem::invalid("this must be `stream` or `terminal`").about(ENGINE))
     }
 
     /// The folder that a request names, if it may.

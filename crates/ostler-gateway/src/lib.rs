@@ -2,15 +2,23 @@
 //!
 //! - [`wire`]: three such APIs, read into messages and written from an answer.
 //! - [`http`]: the doors; [`conversations`]: what was said behind them, kept.
-//! - [`live`]: how a session is started and used; [`stream`]: one over pipes.
+//! - [`live`]: how a session is started and used; [`stream`]: one over pipes; [`terminal`]: one on a terminal;
+//!   [`engines`]: either; [`ground`]: what they stand on.
 //! - [`pool`]: live sessions for conversations that go on.
+//!   As a library: [`pool::Pool::complete`] takes a conversation and gives the events of its answer; `examples/complete.rs`
+//!   is a program that does so, without HTTP.
 //! - [`narration`]: what an agent says in a turn, as pieces of an answer.
 
 pub mod conversations;
+#[cfg(target_os = "linux")]
+pub mod engines;
+pub mod ground;
 pub mod http;
 pub mod live;
 pub mod narration;
 pub mod pool;
 #[cfg(target_os = "linux")]
 pub mod stream;
+#[cfg(target_os = "linux")]
+pub mod terminal;
 pub mod wire;

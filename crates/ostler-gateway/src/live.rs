@@ -2,10 +2,12 @@
 //! put a scripted session behind it.
 
 use std::future::Future;
+use std::path::PathBuf;
 
 use ostler_agent::agent::Decision;
 use ostler_agent::canonical::Message;
 use ostler_agent::event::AgentEvent;
+use ostler_agent::history::History;
 use ostler_agent::leasing::Terms;
 pub use ostler_process::stream::AnsweredBy;
 use ostler_process::terminal::seat::Seat as TerminalSeat;
@@ -14,6 +16,10 @@ use ostler_process::terminal::seat::Seat as TerminalSeat;
 pub trait Start: Send + Sync + 'static {
     /// What it starts.
     type Session: LiveSession;
+    /// Whether it could be asked at all: looked at before anything is started.
+    fn check(&self, _terms: &Terms, _history: &History) -> Result<(), SessionFailure> {
+        Ok(())
+    }
     /// A session on these terms that knows what was said before: nothing, for a new conversation. Dropping the future
     /// ends what was started so far.
     fn start(
@@ -21,6 +27,26 @@ pub trait Start: Send + Sync + 'static {
         terms: &Terms,
         prior: &[Message],
     ) -> impl Future<Output = Result<Self::Session, SessionFailure>> + Send;
+    /// A session whose process is gone, in a new one. It is a failure unless what the agent itself recorded of it is what
+    /// `knows` agrees to.
+    fn revive(
+        &self,
+        _terms: &Terms,
+        _keepsake: &Keepsake,
+        _knows: impl Fn(&[Message]) -> bool + Send,
+    ) -> impl Future<Output = Result<Self::Session, SessionFailure>> + Send {
+        let detail = "sessions of this kind are not revived".to_owned();
+        async { Err(SessionFailure { phase: Phase::Start, detail, hint: None }) }
+    }
+}
+
+/// What a session is revived by once its process is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keepsake {
+    /// The agent's own id of it.
+    pub session: String,
+    /// The folder that was made for it, if one was.
+    pub folder: Option<PathBuf>,
 }
 
 /// A live session. Only its owner uses it; dropping it ends it at once.
@@ -51,8 +77,19 @@ pub trait LiveSession: Send + 'static {
     fn terminal(&self) -> Option<TerminalSeat> {
         None
     }
+    /// What it is revived by; nothing, if it cannot be.
+    fn keepsake(&self) -> Option<Keepsake> {
+        None
+    }
     /// Ends it: when this returns nothing of it is left.
     fn close(self) -> impl Future<Output = ()> + Send;
+    /// Ends its process, and leaves what it is revived by.
+    fn park(self) -> impl Future<Output = ()> + Send
+    where
+        Self: Sized,
+    {
+        self.close()
+    }
 }
 
 /// Why a session cannot be had, or not any more.
@@ -70,8 +107,12 @@ pub struct SessionFailure {
 /// Where in its life a session failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
+    /// Before it was begun: it cannot be asked that.
+    Prompt,
     /// Before it was there.
     Start,
+    /// When it was asked while a person sat at it.
+    Held,
     /// When it was asked.
     Ask,
     /// While it answered.
@@ -81,7 +122,9 @@ pub enum Phase {
 impl Phase {
     fn doing(self) -> &'static str {
         match self {
+            Self::Prompt => "the agent cannot be asked this",
             Self::Start => "could not start a session",
+            Self::Held => "the agent cannot be asked now",
             Self::Ask => "could not ask the agent",
             Self::Answer => "the agent did not finish its answer",
         }

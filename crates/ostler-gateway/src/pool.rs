@@ -10,7 +10,10 @@
 //! ```
 
 mod lease;
+mod parting;
 mod seats;
+mod shelf;
+mod spares;
 mod turn;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +25,7 @@ use ostler_agent::canonical::Message;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::fingerprint::Known;
 use ostler_agent::history::{History, HistoryError};
-use ostler_agent::leasing::{self, Doors, Limits, Refused, Seat, Terms};
+use ostler_agent::leasing::{self, Limits, Refused, Seat, Terms};
 use ostler_agent::offering::Toolset;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -33,6 +36,7 @@ use tokio_util::task::TaskTracker;
 use crate::live::{LiveSession, SessionFailure, Start};
 pub use seats::{Listed, State};
 use seats::{Seats, Standing};
+pub use shelf::{Parked, Shelf};
 use turn::Work;
 
 /// Events that may wait for whoever reads an answer. When they are so many, the agent is not read on.
@@ -179,6 +183,12 @@ struct Shared<S: Start> {
     patience: Patience,
     opened: Instant,
     seats: Mutex<Seats<S::Session>>,
+    /// Sessions whose process is gone.
+    shelf: Option<Shelf>,
+    /// How many are to be ready on which terms.
+    spares: Mutex<Vec<(Terms, usize)>>,
+    /// None is started ahead until then: the last one failed.
+    not_before: Mutex<Option<Instant>>,
     /// Something waits now that did not before.
     changed: Notify,
     tasks: TaskTracker,
@@ -188,12 +198,20 @@ struct Shared<S: Start> {
 impl<S: Start> Pool<S> {
     /// An empty one. Needs a tokio runtime with time.
     pub fn new(start: S, limits: Limits, patience: Patience) -> Self {
+        Self::with_shelf(start, limits, patience, None)
+    }
+
+    /// One that parks its sessions on a shelf, and goes on with those that are there.
+    pub fn with_shelf(start: S, limits: Limits, patience: Patience, shelf: Option<Shelf>) -> Self {
         let shared = Arc::new(Shared {
             start,
             limits,
             patience,
             opened: Instant::now(),
             seats: Mutex::new(Seats::default()),
+            shelf,
+            spares: Mutex::default(),
+            not_before: Mutex::default(),
             changed: Notify::new(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -224,17 +242,10 @@ impl<S: Start> Pool<S> {
         Answer { events: told, settled, stop: told_stop, _stop: guard }
     }
 
-    /// Starts sessions ahead, until so many wait on these terms. Nobody goes for them.
+    /// Keeps so many sessions ready on these terms: what is used is replaced. Nobody goes for them.
     pub fn warm(&self, terms: &Terms, count: usize) {
-        let shared = &self.shared;
-        let missing = {
-            let seats = shared.seats();
-            leasing::missing_spares(&seats.pool(shared.limits), terms, count)
-        };
-        for _ in 0..missing {
-            let (shared, terms) = (shared.clone(), terms.clone());
-            self.shared.tasks.spawn(async move { lease::spare(&shared, &terms).await });
-        }
+        self.shared.spares().push((terms.clone(), count));
+        self.shared.refill();
     }
 
     /// All live sessions, those at work and those that wait.
@@ -251,7 +262,8 @@ impl<S: Start> Pool<S> {
         };
         for session in gone {
             // In a task of the pool: it ends also if nobody waits for it.
-            let _ = self.shared.tasks.spawn(session.close()).await;
+            let shared = self.shared.clone();
+            let _ = self.shared.tasks.spawn(async move { shared.discard(session).await }).await;
         }
         self.shared.happened();
     }
@@ -297,27 +309,39 @@ impl<S: Start> Shared<S> {
     }
 
     /// Closes those that have to go, in tasks of the pool.
-    fn sweep(&self) {
+    fn sweep(self: &Arc<Self>) {
         let gone = {
             let mut seats = self.seats();
+            seats.refresh_held(self.now());
             let evict = leasing::sweep(&seats.pool(self.limits), self.now());
             seats.remove_all(&evict)
         };
         for session in gone {
-            self.tasks.spawn(session.close());
+            self.tasks.spawn(self.retire(session));
         }
     }
 
     /// A session waits under what it knows now.
-    fn keep(&self, seat: Seat, session: S::Session, known: Known, standing: Standing) {
+    fn keep(
+        self: &Arc<Self>,
+        seat: Seat,
+        session: S::Session,
+        known: Known,
+        standing: Standing,
+        terms: &Terms,
+    ) {
+        if let (Some(shelf), Standing::Over, Some(keepsake)) = (&self.shelf, standing, session.keepsake()) {
+            shelf.note(keepsake, terms, known);
+        }
         self.seats().keep(seat, session, known, standing, self.now());
         self.happened();
     }
 
     /// Something was freed: those that have to go go, and who waits longest for a session is called.
-    fn happened(&self) {
+    fn happened(self: &Arc<Self>) {
         self.sweep();
         self.seats().call_next(self.limits);
+        self.refill();
         self.changed.notify_waiters();
     }
 }
@@ -341,21 +365,18 @@ async fn sweeping<S: Start>(shared: Arc<Shared<S>>) {
         seats.remove_all(&evict)
     };
     for session in gone {
-        session.close().await;
+        shared.retire(session).await;
     }
+}
+
+/// What a conversation is looked up by in which no tools are offered.
+pub fn known(messages: &[Message]) -> Known {
+    Known::of(messages, |_| false, |form| Sha256::digest(form.as_bytes()).into())
 }
 
 /// What a conversation on these terms is looked up by.
-pub fn known(terms: &Terms, messages: &[Message]) -> Known {
+pub fn known_on(terms: &Terms, messages: &[Message]) -> Known {
     let offered = Toolset::of_form(&terms.tools);
     let is_offered = |tool: &str| offered.as_ref().is_some_and(|offered| offered.has(tool));
     Known::of(messages, is_offered, |form| Sha256::digest(form.as_bytes()).into())
-}
-
-/// Whether there will be new sessions.
-fn is_closing(doors: Doors) -> bool {
-    match doors {
-        Doors::Open => false,
-        Doors::Closing => true,
-    }
 }

@@ -3,63 +3,57 @@
 //! A conversation that happened elsewhere is written as the agent's own record before it starts, and the session is
 //! resumed. A session that works in a folder of its own takes it along when it is closed.
 
-use std::ffi::OsString;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ostler_agent::agent::{Agent, Decision, Session as Which, Whereabouts};
+use ostler_agent::agent::{Decision, Session as Which};
 use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::AgentEvent;
-use ostler_agent::leasing::{Place, Terms};
+use ostler_agent::leasing::Terms;
 use ostler_agent::offering::Toolset;
-use ostler_process::seeding::seed;
 use ostler_process::stream::{Opening, Session, SessionError};
 use uuid::Uuid;
 
-use crate::live::{AnsweredBy, LiveSession, Phase, SessionFailure, Start};
+use crate::ground::{Ground, Own, failure, remove};
+use crate::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Start};
 
 /// Starts sessions of one agent over pipes.
-pub struct Streams {
-    /// The agent.
-    pub agent: &'static dyn Agent,
-    /// Its program.
-    pub program: PathBuf,
-    /// The whole environment that it is started in.
-    pub env: Vec<(OsString, OsString)>,
-    /// The home directory of whoever runs it.
-    pub home: PathBuf,
-    /// A folder of ours, for what sessions need. It need not exist.
-    pub folder: PathBuf,
-    /// Our own binary, which guards it.
-    pub guard: PathBuf,
-}
+pub struct Streams(pub Ground);
 
 /// A session over pipes.
 pub struct StreamSession {
     session: Session,
+    id: String,
     /// The folder that was made for it.
     own: Option<PathBuf>,
 }
 
 impl Streams {
-    fn variable(&self, name: &str) -> Option<String> {
-        let found = self.env.iter().find(|(known, _)| known == name);
-        found.and_then(|(_, value)| value.to_str().map(str::to_owned))
+    async fn open(
+        &self,
+        terms: &Terms,
+        which: Which<'_>,
+        workspace: PathBuf,
+    ) -> Result<Session, SessionFailure> {
+        let (Which::Minted(id) | Which::Resumed(id)) = which else {
+            return Err(crate::ground::failed("a session must have an id".to_owned()));
+        };
+        let opened = Session::open(Opening {
+            agent: self.0.agent,
+            program: self.0.program.clone(),
+            env: &self.0.env,
+            workspace,
+            private: self.0.private(id),
+            session: which,
+            permissions: terms.permissions,
+            allow: &terms.allow,
+            model: terms.model.as_deref(),
+            system_prompt: terms.system_prompt.as_deref(),
+            offered: Toolset::of_form(&terms.tools),
+            name: id,
+            guard: self.0.guard.clone(),
+        });
+        opened.await.map_err(|error| failure(&error, hint(&error)))
     }
-}
-
-fn failure(error: &dyn std::error::Error, hint: Option<String>) -> SessionFailure {
-    SessionFailure { hint, ..SessionFailure::of(Phase::Start, error) }
-}
-
-/// A folder for its owner alone, with links resolved.
-fn folder(path: &Path) -> Result<PathBuf, SessionFailure> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.and_then(|()| path.canonicalize()).map_err(|error| {
-        let detail = format!("could not make {}: {error}", path.display());
-        SessionFailure { phase: Phase::Start, detail, hint: None }
-    })
 }
 
 impl Start for Streams {
@@ -67,44 +61,28 @@ impl Start for Streams {
 
     async fn start(&self, terms: &Terms, prior: &[Message]) -> Result<StreamSession, SessionFailure> {
         let id = Uuid::new_v4().to_string();
-        let own = match &terms.workspace {
-            Place::Own => Some(folder(&self.folder.join("workspaces").join(&id))?),
-            Place::Folder(_) => None,
+        let place = self.0.place(terms, &id)?;
+        let which = if prior.is_empty() {
+            Which::Minted(&id)
+        } else {
+            let inward = Toolset::of_form(&terms.tools).map(|offered| offered.inward(prior));
+            self.0.seed(&place.path, &id, terms.model.as_deref(), inward.as_deref().unwrap_or(prior))?;
+            Which::Resumed(&id)
         };
-        let own = own.map(Own);
-        let workspace = match (&own, &terms.workspace) {
-            (Some(own), _) => own.0.clone(),
-            (None, Place::Folder(folder)) => folder.clone(),
-            (None, Place::Own) => self.folder.clone(),
-        };
-        let offered = Toolset::of_form(&terms.tools);
-        let inward = offered.as_ref().map(|offered| offered.inward(prior));
-        let prior = inward.as_deref().unwrap_or(prior);
-        if !prior.is_empty() {
-            let variable = |name: &str| self.variable(name);
-            let whereabouts =
-                Whereabouts { home: &self.home, variable: &variable, workspace: &workspace, session: &id };
-            seed(self.agent, &whereabouts, terms.model.as_deref(), prior)
-                .map_err(|error| failure(&error, error.hint()))?;
-        }
-        let session = Session::open(Opening {
-            agent: self.agent,
-            program: self.program.clone(),
-            env: &self.env,
-            workspace,
-            private: self.folder.join("private").join(&id),
-            session: if prior.is_empty() { Which::Minted(&id) } else { Which::Resumed(&id) },
-            permissions: terms.permissions,
-            allow: &terms.allow,
-            model: terms.model.as_deref(),
-            system_prompt: terms.system_prompt.as_deref(),
-            offered,
-            name: &id,
-            guard: self.guard.clone(),
-        })
-        .await
-        .map_err(|error| failure(&error, hint(&error)))?;
-        Ok(StreamSession { session, own: own.map(Own::keep) })
+        let session = self.open(terms, which, place.path).await?;
+        Ok(StreamSession { session, own: place.own.map(Own::keep), id })
+    }
+
+    async fn revive(
+        &self,
+        terms: &Terms,
+        keepsake: &Keepsake,
+        knows: impl Fn(&[Message]) -> bool + Send,
+    ) -> Result<StreamSession, SessionFailure> {
+        let workspace = self.0.place_of(terms, keepsake)?;
+        self.0.check(&workspace, &keepsake.session, knows).await?;
+        let session = self.open(terms, Which::Resumed(&keepsake.session), workspace).await?;
+        Ok(StreamSession { session, id: keepsake.session.clone(), own: keepsake.folder.clone() })
     }
 }
 
@@ -127,29 +105,6 @@ fn harmless(message: &Message) -> Message {
         block => block.clone(),
     });
     Message { role: message.role, blocks: blocks.collect() }
-}
-
-/// A folder that is removed unless a session takes it.
-struct Own(PathBuf);
-
-impl Own {
-    fn keep(mut self) -> PathBuf {
-        std::mem::take(&mut self.0)
-    }
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        if !self.0.as_os_str().is_empty() {
-            remove(&self.0);
-        }
-    }
-}
-
-fn remove(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder) {
-        tracing::warn!(target: "ostler::pool", %error, "the folder of a session could not be removed");
-    }
 }
 
 impl LiveSession for StreamSession {
@@ -186,14 +141,22 @@ impl LiveSession for StreamSession {
         self.session.answer(request, decision).map_err(|error| SessionFailure::of(Phase::Answer, &error))
     }
 
+    fn keepsake(&self) -> Option<Keepsake> {
+        Some(Keepsake { session: self.id.clone(), folder: self.own.clone() })
+    }
+
     async fn close(self) {
-        let Self { session, own } = self;
-        let survivors = session.close().await;
-        if survivors.0 > 0 {
-            tracing::error!(target: "ostler::pool", left = survivors.0, "processes of a session could not be ended");
-        }
+        let own = self.own.clone();
+        self.park().await;
         if let Some(own) = own {
             remove(&own);
+        }
+    }
+
+    async fn park(self) {
+        let survivors = self.session.close().await;
+        if survivors.0 > 0 {
+            tracing::error!(target: "ostler::pool", left = survivors.0, "processes of a session could not be ended");
         }
     }
 }

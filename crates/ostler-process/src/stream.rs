@@ -205,9 +205,7 @@ impl Session {
 
     /// What its program takes of the memory, in bytes; nothing once it has ended.
     pub fn memory(&self) -> u64 {
-        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.pid())).unwrap_or_default();
-        let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-        pages.saturating_mul(rustix::param::page_size() as u64)
+        memory_of(self.child.pid())
     }
 
     /// Asks it something, or brings it what came of its calls. One turn at a time: the answer ends with
@@ -391,6 +389,13 @@ impl Session {
         }
         survivors
     }
+}
+
+/// What a process takes of the memory, in bytes; nothing once it has ended.
+pub fn memory_of(pid: u32) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages.saturating_mul(rustix::param::page_size() as u64)
 }
 
 /// The next bytes; none at the end, which a broken pipe is too. Waits for ever without a pipe. Cancel safe.

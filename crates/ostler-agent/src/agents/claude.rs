@@ -12,6 +12,7 @@ mod launch;
 mod message;
 mod order;
 mod prompt;
+mod recorded;
 mod remembered;
 mod result;
 mod screen;
@@ -27,6 +28,7 @@ use crate::agent::{
     Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
+use crate::canonical::Message;
 use crate::endpoint::Endpoint;
 use crate::event::Usage;
 use crate::package::{Native, Package};
@@ -109,6 +111,9 @@ impl Agent for Claude {
     fn seed(&self, seed: &Seed<'_>) -> Option<String> {
         Some(seed::seed(seed))
     }
+    fn recorded(&self, transcript: &str) -> Option<Vec<Message>> {
+        Some(recorded::recorded(transcript))
+    }
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         Some(transcript::place(whereabouts))
     }
@@ -158,6 +163,9 @@ impl Agent for ClaudeTerminal {
     }
     fn seed(&self, seed: &Seed<'_>) -> Option<String> {
         Claude.seed(seed)
+    }
+    fn recorded(&self, transcript: &str) -> Option<Vec<Message>> {
+        Claude.recorded(transcript)
     }
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         Claude.transcript(whereabouts)

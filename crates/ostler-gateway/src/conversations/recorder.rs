@@ -75,6 +75,8 @@ impl Recorder {
                         self.say_at_last(text);
                         (Ending::Done, None)
                     }
+                    // For whoever asked: the agent goes on when he brings what came of his tools.
+                    TurnOutcome::Called => (Ending::Done, None),
                     TurnOutcome::Interrupted => (Ending::Interrupted, None),
                     TurnOutcome::Failed(failure) => (Ending::Failed, Some(failure.detail.clone())),
                 };

@@ -87,7 +87,10 @@ impl Questions {
                     recorder.settled(&id, Settled::Withdrawn);
                 }
             }
-            Blocked::Retrying { .. } | Blocked::Dialog { .. } | Blocked::Denied { .. } => {}
+            Blocked::Retrying { .. }
+            | Blocked::Dialog { .. }
+            | Blocked::Routed { .. }
+            | Blocked::Denied { .. } => {}
         }
     }
 

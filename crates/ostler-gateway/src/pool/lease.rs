@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ostler_agent::canonical::Message;
 use ostler_agent::event::AgentEvent;
@@ -11,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::seats::{Place, Standing, Ticket};
+use super::shelf::Parked;
 use super::{Limit, Shared, Turn, TurnError};
 use crate::live::{LiveSession, Start};
 
@@ -46,16 +48,16 @@ impl<S: Start> Lease<S> {
     }
 
     /// It waits for its conversation to go on.
-    pub(super) fn keep(mut self, known: Known, standing: Standing) {
+    pub(super) fn keep(mut self, known: Known, standing: Standing, terms: &Terms) {
         if let Some(session) = self.session.take() {
-            self.shared.keep(self.seat, session, known, standing);
+            self.shared.keep(self.seat, session, known, standing, terms);
         }
     }
 
     /// It is ended. The seat is free once nothing of it is left.
     pub(super) async fn close(mut self) {
         if let Some(session) = self.session.take() {
-            session.close().await;
+            self.shared.discard(session).await;
         }
         self.free();
     }
@@ -70,7 +72,11 @@ impl<S: Start> Lease<S> {
 impl<S: Start> Drop for Lease<S> {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
+            let keepsake = session.keepsake();
             drop(session);
+            if let Some((shelf, keepsake)) = self.shared.shelf.as_ref().zip(keepsake) {
+                shelf.forget(&keepsake.session);
+            }
             self.free();
         }
     }
@@ -90,7 +96,7 @@ pub(super) async fn lease<S: Start>(
     stop: &CancellationToken,
 ) -> Result<Option<Lease<S>>, TurnError> {
     let (terms, prior) = (&turn.terms, turn.history.prior());
-    let known = (!prior.is_empty()).then(|| super::known(terms, prior));
+    let known = (!prior.is_empty()).then(|| super::known_on(terms, prior));
     let mut queued = Queued::Not;
     loop {
         let wanted = Wanted { terms, prior: known, queued };
@@ -100,6 +106,9 @@ pub(super) async fn lease<S: Start>(
                     Standing::Over => Warmth::Warm,
                     Standing::Called => Warmth::Called,
                 };
+                if let Some((shelf, keepsake)) = shared.shelf.as_ref().zip(session.keepsake()) {
+                    shelf.begin(&keepsake.session);
+                }
                 let mut lease = Lease::of(shared, seat, Some(session), warmth);
                 if is_as_it_was(&mut lease).await {
                     call_another(shared, queued);
@@ -109,8 +118,9 @@ pub(super) async fn lease<S: Start>(
             }
             Step::Start(seat, gone) => {
                 call_another(shared, queued);
+                let parked = known.and_then(|known| Taken::of(shared, terms, &known));
                 let prior = turn.history.sound();
-                let started = begin(Reserved { shared, seat }, terms, &prior, gone);
+                let started = begin(Reserved { shared, seat }, terms, &prior, gone, parked);
                 return tokio::select! {
                     biased;
                     () = stop.cancelled() => Ok(None),
@@ -182,7 +192,11 @@ async fn is_as_it_was<S: Start>(lease: &mut Lease<S>) -> bool {
             Some(Ok(event)) if warmth == Warmth::Called && !matches!(event, AgentEvent::TurnEnded(_)) => {
                 lease.early.push_back(event);
             }
-            Some(_) => return false,
+            Some(Ok(_)) => return false,
+            Some(Err(failure)) => {
+                tracing::debug!(target: "ostler::pool", %failure, "a session that waited is not as it was left");
+                return false;
+            }
         }
     }
 }
@@ -198,19 +212,71 @@ async fn begin<S: Start>(
     terms: &Terms,
     prior: &[Message],
     gone: Vec<S::Session>,
+    parked: Option<Taken<S>>,
 ) -> Result<Lease<S>, TurnError> {
     let (shared, seat) = (reserved.shared, reserved.seat);
     // In tasks of the pool: they end also if this one is broken off. Their memory is needed first.
-    let closing: Vec<_> = gone.into_iter().map(|session| shared.tasks.spawn(session.close())).collect();
+    let closing: Vec<_> =
+        gone.into_iter().map(|session| shared.tasks.spawn(shared.retire(session))).collect();
     for closed in closing {
         let _ = closed.await;
     }
     let limit = shared.patience.start;
+    if let Some(parked) = parked
+        && let Some(session) = parked.revive(terms, limit).await
+    {
+        std::mem::forget(reserved);
+        // It knows what was said, as one that waited does.
+        return Ok(Lease::of(shared, seat, Some(session), Warmth::Warm));
+    }
     let session = tokio::time::timeout(limit, shared.start.start(terms, prior)).await;
     let session = session.map_err(|_| TurnError::TooLong(Limit::Start, limit))??;
     // The seat is taken: it is freed with the lease.
     std::mem::forget(reserved);
     Ok(Lease::of(shared, seat, Some(session), Warmth::Cold))
+}
+
+/// A session from the shelf, which goes back there unless it is revived.
+struct Taken<S: Start> {
+    shared: Arc<Shared<S>>,
+    parked: Option<Parked>,
+}
+
+impl<S: Start> Taken<S> {
+    fn of(shared: &Arc<Shared<S>>, terms: &Terms, known: &Known) -> Option<Self> {
+        let parked = shared.shelf.as_ref()?.take(terms, known)?;
+        Some(Self { shared: shared.clone(), parked: Some(parked) })
+    }
+
+    /// Its process, if it comes and knows what it is taken to know. If not it is of no use.
+    async fn revive(mut self, terms: &Terms, limit: Duration) -> Option<S::Session> {
+        let shared = self.shared.clone();
+        let revived = {
+            let Parked { keepsake, known, .. } = self.parked.as_ref()?;
+            let words = known.words;
+            let knows = |messages: &[Message]| super::known_on(terms, messages).words == words;
+            tokio::time::timeout(limit, shared.start.revive(terms, keepsake, knows)).await
+        };
+        let session = self.parked.take()?.keepsake.session;
+        let failure = match revived {
+            Ok(Ok(session)) => return Some(session),
+            Ok(Err(failure)) => failure.to_string(),
+            Err(_) => "it took too long".to_owned(),
+        };
+        tracing::info!(target: "ostler::pool", session, failure, "a session was not revived: its conversation is told to a new one");
+        if let Some(shelf) = &shared.shelf {
+            shelf.forget(&session);
+        }
+        None
+    }
+}
+
+impl<S: Start> Drop for Taken<S> {
+    fn drop(&mut self) {
+        if let (Some(shelf), Some(parked)) = (&self.shared.shelf, self.parked.take()) {
+            shelf.put_back(&parked.keepsake.session);
+        }
+    }
 }
 
 /// A seat without a session, which is freed unless one comes.
@@ -227,15 +293,8 @@ impl<S: Start> Drop for Reserved<'_, S> {
 }
 
 /// One started ahead.
-pub(super) async fn spare<S: Start>(shared: &Arc<Shared<S>>, terms: &Terms) {
-    let seat = {
-        let mut seats = shared.seats();
-        if seats.is_closing() {
-            return;
-        }
-        seats.reserve(terms, shared.limits.expected, shared.now())
-    };
-    let starting = begin(Reserved { shared, seat }, terms, &[], Vec::new());
+pub(super) async fn spare<S: Start>(shared: &Arc<Shared<S>>, terms: &Terms, seat: Seat) {
+    let starting = begin(Reserved { shared, seat }, terms, &[], Vec::new(), None);
     let started = tokio::select! {
         biased;
         () = shared.stop.cancelled() => return,
@@ -248,6 +307,9 @@ pub(super) async fn spare<S: Start>(shared: &Arc<Shared<S>>, terms: &Terms) {
                 shared.happened();
             }
         }
-        Err(error) => tracing::warn!(target: "ostler::pool", %error, "no session could be started ahead"),
+        Err(error) => {
+            shared.pause_spares();
+            tracing::warn!(target: "ostler::pool", %error, "no session could be started ahead");
+        }
     }
 }

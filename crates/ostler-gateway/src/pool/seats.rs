@@ -74,6 +74,8 @@ pub(super) struct Seats<L> {
     calls: Vec<(Ticket, oneshot::Sender<()>)>,
     doors: Doors,
     next: u64,
+    /// Seats of those that are being started ahead.
+    ahead: Vec<Seat>,
 }
 
 /// A place in the queue.
@@ -89,6 +91,7 @@ impl<L> Default for Seats<L> {
             calls: Vec::new(),
             doors: Doors::Open,
             next: 0,
+            ahead: Vec::new(),
         }
     }
 }
@@ -116,6 +119,19 @@ impl<L: LiveSession> Seats<L> {
             Held { session: None, label: None, terminal: None, pid: None, began: now, turns: 0 },
         );
         seat
+    }
+
+    /// A seat for one that is started ahead.
+    pub(super) fn reserve_spare(&mut self, terms: &Terms, expected: u64, now: Duration) -> Seat {
+        let seat = self.reserve(terms, expected, now);
+        self.ahead.push(seat);
+        seat
+    }
+
+    /// How many are being started ahead on these terms.
+    pub(super) fn starting_spares(&self, terms: &Terms) -> usize {
+        let is_its = |seat: &&Seat| self.live.iter().any(|live| live.seat == **seat && live.terms == *terms);
+        self.ahead.iter().filter(is_its).count()
     }
 
     /// The one that waits there, to work.
@@ -148,6 +164,7 @@ impl<L: LiveSession> Seats<L> {
     }
 
     pub(super) fn keep_spare(&mut self, seat: Seat, session: L, now: Duration) {
+        self.ahead.retain(|ahead| *ahead != seat);
         self.put_back(seat, session, Doing::Spare { since: now });
     }
 
@@ -166,9 +183,22 @@ impl<L: LiveSession> Seats<L> {
         }
     }
 
+    /// Those that a person sits at are in use.
+    pub(super) fn refresh_held(&mut self, now: Duration) {
+        for live in &mut self.live {
+            let terminal = self.held.get(&live.seat).and_then(|held| held.terminal.as_ref());
+            if let (true, Doing::Idle { since, .. }) =
+                (terminal.is_some_and(TerminalSeat::is_held), &mut live.doing)
+            {
+                *since = now;
+            }
+        }
+    }
+
     /// Frees a seat. Whoever waited there is handed out, to be closed.
     pub(super) fn remove(&mut self, seat: Seat) -> Option<L> {
         self.live.retain(|live| live.seat != seat);
+        self.ahead.retain(|ahead| *ahead != seat);
         self.held.remove(&seat)?.session
     }
 
@@ -226,10 +256,6 @@ impl<L: LiveSession> Seats<L> {
 
     pub(super) fn are_busy(&self) -> bool {
         self.live.iter().any(|live| live.doing == Doing::Busy)
-    }
-
-    pub(super) fn is_closing(&self) -> bool {
-        super::is_closing(self.doors)
     }
 
     pub(super) fn listed(&self, now: Duration) -> Vec<Listed> {

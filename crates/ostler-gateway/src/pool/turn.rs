@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::{Lease, Warmth, lease};
 use super::seats::Standing;
-use super::{Limit, Reply as Answered, Shared, Turn, TurnError, known};
-use crate::live::{AnsweredBy, LiveSession, Start};
+use super::{Limit, Reply as Answered, Shared, Turn, TurnError, known_on};
+use crate::live::{AnsweredBy, LiveSession, Phase, Start};
 
 pub(super) struct Work<S: Start> {
     pub(super) shared: Arc<Shared<S>>,
@@ -78,6 +78,9 @@ impl<S: Start> Work<S> {
         if let Err(error) = self.turn.history.paired() {
             return self.tell(Err(error.into())).await;
         }
+        if let Err(error) = self.shared.start.check(&self.turn.terms, &self.turn.history) {
+            return self.tell(Err(error.into())).await;
+        }
         loop {
             let leased = lease(&self.shared, &self.turn, &self.stop).await;
             let failed = match leased {
@@ -111,6 +114,12 @@ impl<S: Start> Work<S> {
                 Ok(end) => return self.ended(lease, &course, end).await,
                 Err(error) => error,
             },
+            // A person sits at it: it is theirs, and goes on waiting as it was.
+            Err(error) if error.phase == Phase::Held && warmth == Warmth::Warm => {
+                let known = known_on(&self.turn.terms, self.turn.history.prior());
+                lease.keep(known, Standing::Over, &self.turn.terms);
+                return Asked::Failed(error.into());
+            }
             Err(error) => error.into(),
         };
         lease.close().await;
@@ -196,7 +205,7 @@ impl<S: Start> Work<S> {
             let mut messages = self.turn.history.prior().to_vec();
             messages.push(self.turn.history.last().clone());
             messages.extend_from_slice(course.reply.messages());
-            lease.keep(known(&self.turn.terms, &messages), standing);
+            lease.keep(known_on(&self.turn.terms, &messages), standing, &self.turn.terms);
         } else {
             lease.close().await;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_agent::access::{Policy, Scope};
-use ostler_agent::agent::Permissions;
+use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::leasing::Limits;
 use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::http::{Offer, Waiting, open};
@@ -74,6 +74,7 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
     Offer {
         keys,
         agent: "claude-headless",
+        engine: Engine::Stream,
         folders: Vec::new(),
         conversations,
         runs,

@@ -9,6 +9,7 @@ mod house;
 mod limits;
 mod native;
 mod openapi;
+mod parking;
 mod pool;
 mod scripted;
 mod terminals;

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use crate::scripted::Stage;
 
 /// Nothing here takes longer than a few looks; a loaded machine needs many times that.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-fn terms(tenant: &str) -> Terms {
+pub(crate) fn terms(tenant: &str) -> Terms {
     Terms {
         tenant: tenant.to_owned(),
         agent: "scripted".to_owned(),
@@ -30,20 +30,20 @@ fn terms(tenant: &str) -> Terms {
     }
 }
 
-fn user(text: &str) -> Value {
+pub(crate) fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-fn assistant(text: &str) -> Value {
+pub(crate) fn assistant(text: &str) -> Value {
     json!({"role": "assistant", "content": text})
 }
 
-fn turn(tenant: &str, messages: &[Value]) -> Turn {
+pub(crate) fn turn(tenant: &str, messages: &[Value]) -> Turn {
     Turn { terms: terms(tenant), history: History::of(read(messages).unwrap()).unwrap() }
 }
 
 /// A session that settles does so at once, but on a busy machine that may take a while.
-fn patience() -> Patience {
+pub(crate) fn patience() -> Patience {
     Patience { settle: DEADLINE, ..Patience::default() }
 }
 
@@ -57,7 +57,7 @@ fn pool(stage: &Stage, limits: Limits) -> Pool<Stage> {
 }
 
 /// All words, and how it ended.
-async fn heard(mut answer: Answer) -> Result<(String, TurnOutcome), TurnError> {
+pub(crate) async fn heard(mut answer: Answer) -> Result<(String, TurnOutcome), TurnError> {
     let all = async {
         let mut words = String::new();
         while let Some(event) = answer.next().await {
@@ -75,16 +75,16 @@ async fn heard(mut answer: Answer) -> Result<(String, TurnOutcome), TurnError> {
     tokio::time::timeout(DEADLINE, all).await.unwrap()
 }
 
-async fn said(pool: &Pool<Stage>, tenant: &str, messages: &[Value]) -> String {
+pub(crate) async fn said(pool: &Pool<Stage>, tenant: &str, messages: &[Value]) -> String {
     heard(pool.complete(turn(tenant, messages))).await.unwrap().0
 }
 
-fn states(pool: &Pool<Stage>) -> Vec<(Option<u32>, State, u32)> {
+pub(crate) fn states(pool: &Pool<Stage>) -> Vec<(Option<u32>, State, u32)> {
     pool.sessions().into_iter().map(|listed| (listed.pid, listed.state, listed.turns)).collect()
 }
 
 /// Waits until it holds: a task of the pool gets it there.
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let looked = tokio::time::timeout(DEADLINE, async {
         while !holds() {
             tokio::task::yield_now().await;
@@ -94,7 +94,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A session that is at work.
-async fn at_work(pool: &Pool<Stage>, stage: &Stage, messages: &[Value]) -> Answer {
+pub(crate) async fn at_work(pool: &Pool<Stage>, stage: &Stage, messages: &[Value]) -> Answer {
     let before = stage.log(|log| log.asked.len());
     let answer = pool.complete(turn("a", messages));
     until("it is asked", || stage.log(|log| log.asked.len()) > before).await;
@@ -296,9 +296,10 @@ async fn a_spare_is_there_before_it_is_asked_for() {
     let pool = pool(&stage, Limits::default());
     pool.warm(&terms("a"), 1);
     until("it waits", || states(&pool) == [(Some(1), State::Spare, 0)]).await;
-    pool.warm(&terms("a"), 1);
     said(&pool, "a", &[user("say one")]).await;
-    stage.log(|log| assert_eq!((log.started.len(), log.asked[0].0), (1, 1)));
+    stage.log(|log| assert_eq!(log.asked[0].0, 1));
+    until("it is replaced", || states(&pool).iter().any(|(_, state, _)| *state == State::Spare)).await;
+    stage.log(|log| assert_eq!(log.started.len(), 2));
     pool.close(Duration::ZERO).await;
 }
 

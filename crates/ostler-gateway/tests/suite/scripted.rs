@@ -1,14 +1,14 @@
 //! Sessions that do what their prompt says, and write down what is done with them.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use ostler_agent::agent::Decision;
-use ostler_agent::canonical::{Block, Message};
+use ostler_agent::canonical::{Block, Message, Role};
 use ostler_agent::event::{AgentEvent, Blocked, Failure, FailureClass, Part, TurnOutcome};
 use ostler_agent::leasing::Terms;
 use ostler_agent::offering::known_as;
-use ostler_gateway::live::{AnsweredBy, LiveSession, Phase, SessionFailure, Start};
+use ostler_gateway::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Start};
 use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::seat::{Seat, Wishes};
 use serde_json::{Value, json};
@@ -24,6 +24,10 @@ pub(crate) struct Log {
     pub(crate) interrupted: Vec<u32>,
     pub(crate) closed: Vec<u32>,
     pub(crate) dropped: Vec<u32>,
+    /// Which session came back in which process.
+    pub(crate) revived: Vec<(String, u32)>,
+    pub(crate) parked: Vec<u32>,
+    pids: u32,
 }
 
 /// Starts such sessions.
@@ -34,9 +38,17 @@ pub(crate) struct Stage {
     pub(crate) gate: Arc<Notify>,
     /// The terminal of whoever is started with the model `terminal`, and what people wish of it.
     pub(crate) terminal: Arc<Mutex<Option<(Seat, Wishes)>>>,
+    /// What each session itself wrote down, as agents do.
+    pub(crate) records: Arc<Mutex<HashMap<String, Vec<Message>>>>,
 }
 
 impl Stage {
+    fn session(&self, pid: u32, id: String) -> Scripted {
+        let (ready, stage) = (VecDeque::new(), self.clone());
+        let (doing, answered_by) = (Doing::Waiting, AnsweredBy::Policy);
+        Scripted { stage, pid, id, doing, ready, is_closed: false, answered_by, seat: None }
+    }
+
     pub(crate) fn log<T>(&self, read: impl FnOnce(&mut Log) -> T) -> T {
         read(&mut self.log.lock().unwrap())
     }
@@ -59,6 +71,7 @@ enum Doing {
 pub(crate) struct Scripted {
     stage: Stage,
     pid: u32,
+    id: String,
     doing: Doing,
     ready: VecDeque<AgentEvent>,
     is_closed: bool,
@@ -77,16 +90,38 @@ impl Start for Stage {
         tokio::task::yield_now().await;
         let pid = self.log(|log| {
             log.started.push(prior.iter().map(Message::written).collect());
-            u32::try_from(log.started.len()).unwrap()
+            log.pids += 1;
+            log.pids
         });
-        let (ready, stage) = (VecDeque::new(), self.clone());
-        let seat = (terms.model.as_deref() == Some("terminal")).then(|| {
+        let id = format!("session-{pid}");
+        self.records.lock().unwrap().insert(id.clone(), prior.to_vec());
+        let mut session = self.session(pid, id);
+        session.seat = (terms.model.as_deref() == Some("terminal")).then(|| {
             let (seat, wishes) = Seat::new(Size { columns: 20, rows: 4 });
             *self.terminal.lock().unwrap() = Some((seat.clone(), wishes));
             seat
         });
-        let answered_by = AnsweredBy::Policy;
-        Ok(Scripted { stage, pid, doing: Doing::Waiting, ready, is_closed: false, answered_by, seat })
+        Ok(session)
+    }
+
+    async fn revive(
+        &self,
+        _terms: &Terms,
+        keepsake: &Keepsake,
+        knows: impl Fn(&[Message]) -> bool + Send,
+    ) -> Result<Scripted, SessionFailure> {
+        let id = keepsake.session.clone();
+        let record = self.records.lock().unwrap().get(&id).cloned().unwrap_or_default();
+        if !knows(&record) {
+            return Err(failure(Phase::Start));
+        }
+        tokio::task::yield_now().await;
+        let pid = self.log(|log| {
+            log.pids += 1;
+            log.revived.push((id.clone(), log.pids));
+            log.pids
+        });
+        Ok(self.session(pid, id))
     }
 }
 
@@ -182,6 +217,10 @@ impl LiveSession for Scripted {
                 self.ready.extend([AgentEvent::TaskOpened { task: "t".to_owned() }, done]);
             }
             (_, words) => {
+                let answer = Message { role: Role::Assistant, blocks: vec![Block::Text(words.to_owned())] };
+                let mut records = self.stage.records.lock().unwrap();
+                records.entry(self.id.clone()).or_default().extend([message.clone(), answer]);
+                drop(records);
                 self.ready.extend([said(words, Part::Delta), said(words, Part::Whole), done]);
                 if words.ends_with("and die") {
                     self.doing = Doing::Dead;
@@ -239,6 +278,16 @@ impl LiveSession for Scripted {
 
     fn terminal(&self) -> Option<Seat> {
         self.seat.clone()
+    }
+
+    fn keepsake(&self) -> Option<Keepsake> {
+        Some(Keepsake { session: self.id.clone(), folder: None })
+    }
+
+    async fn park(mut self) {
+        tokio::task::yield_now().await;
+        self.is_closed = true;
+        self.stage.log(|log| log.parked.push(self.pid));
     }
 
     async fn close(mut self) {

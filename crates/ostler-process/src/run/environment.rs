@@ -63,7 +63,7 @@ pub fn rehearsed(ours: impl IntoIterator<Item = (OsString, OsString)>, setup: &S
 }
 
 /// What a launch adds, and what a person should know about it.
-pub(crate) fn launched(env: &[(OsString, OsString)], launch: &Launch) -> (Variables, Vec<String>) {
+pub fn launched(env: &[(OsString, OsString)], launch: &Launch) -> (Variables, Vec<String>) {
     let (mut env, mut warnings) = (env.to_vec(), launch.warnings.clone());
     lay_over(&mut env, &launch.env);
     if rustix::process::geteuid().is_root() {

@@ -7,12 +7,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ostler_agent::agent::{Agent as _, Engine, Stage};
-use ostler_agent::agents::Claude;
+use ostler_agent::agents::{Claude, ClaudeTerminal};
 use ostler_agent::leasing::{Limits, Place, Terms};
+use ostler_gateway::engines::Engines;
+use ostler_gateway::ground::Ground;
 use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::http::{self, Offer, OpenError, Waiting};
-use ostler_gateway::pool::{Patience, Pool};
+use ostler_gateway::pool::{Patience, Pool, Shelf};
 use ostler_gateway::stream::Streams;
+use ostler_gateway::terminal::Terminals;
 use ostler_process::run::{RunError, inherited, rehearsed, write_private};
 use ostler_rehearsal::{Rehearsal, Server, script};
 use serde_json::json;
@@ -46,7 +49,8 @@ const NO_SECOND_BEGINNING: &str = "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK";
 Programs that speak the Anthropic Messages, OpenAI Chat Completions or OpenAI
 Responses API talk to your own agent. A conversation that goes on finds its
 session warm; one that is new gets its history. The key is made at the first
-start and printed once; `ostler keys` makes others. Ctrl-C ends it.")]
+start and printed once; `ostler keys` makes others. Ctrl-C ends it, and
+conversations go on with the next one.")]
 pub(crate) struct Args {
     /// The address to listen on; port 0 means any free one.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
@@ -59,6 +63,10 @@ pub(crate) struct Args {
     /// How many sessions may live at once.
     #[arg(long, value_name = "N", default_value_t = Limits::default().live)]
     max_sessions: usize,
+
+    /// How the agent is driven, unless a request says otherwise.
+    #[arg(long, value_name = "ENGINE", default_value = "stream", value_parser = ["stream", "terminal"])]
+    engine: String,
 
     /// How many sessions are started ahead.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -78,6 +86,12 @@ pub(crate) struct Args {
 pub(crate) enum ServeError {
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error("could not use {} for sessions", .path.display())]
+    Shelf {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("there is no folder {}", .path.display())]
     Folder {
         path: PathBuf,
@@ -90,6 +104,7 @@ impl ServeError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Open(error) => error.hint(),
+            Self::Shelf { .. } => Some("check that Ostler's home can be written to".to_owned()),
             Self::Folder { .. } => Some("name a folder that exists".to_owned()),
         }
     }
@@ -125,22 +140,27 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         }
     };
     env.push((NO_SECOND_BEGINNING.into(), "1".into()));
-    let folder = here.home.root().join("serve");
+    // What a rehearsal leaves is worth nothing: the agent's own records go with its home.
+    let folder = scene.as_ref().map_or(here.home.root(), |scene| scene.home.path()).join("serve");
     let conversations = folder.join("conversations");
-    let streams = Streams { agent: &Claude, program: program.path, env, home, folder, guard };
+    let ground = Ground { agent: &Claude, program: program.path, env, home, folder, guard };
+    let shelf = shelf(&ground)?;
+    let terminals = Terminals(Ground { agent: &ClaudeTerminal, ..ground.clone() });
+    let engines = Engines { streams: Streams(ground), terminals };
     let limits = Limits {
         live: args.max_sessions.max(1),
         live_of_tenant: args.max_sessions.max(1),
         ..Limits::default()
     };
-    let pool = Pool::new(streams, limits, Patience::default());
+    let engine = if args.engine == Engine::Terminal.name() { Engine::Terminal } else { Engine::Stream };
+    let pool = Pool::with_shelf(engines, limits, Patience::default(), shelf);
     if let Some(key) = keys.first() {
-        pool.warm(&usual(key), args.spares);
+        pool.warm(&usual(key, engine), args.spares);
     }
     let runs = here.home.runs();
     let keys = Keys::kept_by(keys, kept);
-    let offer =
-        Offer { keys, agent: Claude.name(), folders, conversations, runs, waiting: Waiting::default() };
+    let agent = Claude.name();
+    let offer = Offer { keys, agent, engine, folders, conversations, runs, waiting: Waiting::default() };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
     tell(&args, listening.address(), fresh.as_deref())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -161,12 +181,29 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
+/// Sessions that an earlier server left, and what is left of none. Nothing, if another server has them now.
+fn shelf(ground: &Ground) -> Result<Option<Shelf>, ServeError> {
+    let path = ground.folder.join("parked");
+    let shelf = Shelf::open(&path).map_err(|source| ServeError::Shelf { path, source })?;
+    match &shelf {
+        Some(shelf) => {
+            let folders: Vec<PathBuf> =
+                shelf.parked().into_iter().filter_map(|parked| parked.keepsake.folder).collect();
+            ground.tidy(&folders);
+        }
+        None => {
+            tracing::warn!(target: "ostler::pool", "another server has the sessions of this home: none will outlive this one");
+        }
+    }
+    Ok(shelf)
+}
+
 /// What most requests are on.
-fn usual(key: &Key) -> Terms {
+fn usual(key: &Key, engine: Engine) -> Terms {
     Terms {
         tenant: key.id.clone(),
         agent: Claude.name().to_owned(),
-        engine: Engine::Stream,
+        engine,
         model: None,
         workspace: Place::Own,
         system_prompt: None,
@@ -204,7 +241,7 @@ impl Scene {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = Server::listen(address, Rehearsal::of(play)).await.map_err(RehearseError::from)?;
         let home = tempfile::Builder::new().prefix("ostler-serve-").tempdir().map_err(Failure::Runtime)?;
-        let setup = Claude.rehearsed(&Stage { url: server.url(), home: home.path().to_owned() });
+        let setup = ClaudeTerminal.rehearsed(&Stage { url: server.url(), home: home.path().to_owned() });
         write_private(home.path(), &setup.folders, &setup.files).map_err(RunError::from)?;
         let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
         serving.spawn(server.serve(stop.clone()));

@@ -31,6 +31,8 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod offline;
 #[cfg(target_os = "linux")]
+mod parking;
+#[cfg(target_os = "linux")]
 mod permissions;
 mod player;
 #[cfg(target_os = "linux")]
@@ -57,6 +59,10 @@ mod sweep;
 mod tap;
 #[cfg(target_os = "linux")]
 mod terminal;
+#[cfg(target_os = "linux")]
+mod terminal_pool;
+#[cfg(target_os = "linux")]
+mod tools;
 #[cfg(target_os = "linux")]
 mod yard;
 

@@ -13,6 +13,7 @@ use ostler_agent::document::Format;
 use ostler_agent::event::{AgentEvent, Part, TurnOutcome};
 use ostler_agent::history::History;
 use ostler_agent::leasing::{Limits, Place, Terms};
+use ostler_gateway::ground::Ground as GroundOf;
 use ostler_gateway::pool::{Answer, Patience, Pool, State, Turn};
 use ostler_gateway::stream::Streams;
 use ostler_process::run::write_private;
@@ -51,18 +52,23 @@ name = "echo"
 reply = [{ text = "{{prompt}}!", chunk = 3 }]
 "#;
 
-struct Ground {
+pub(crate) struct Ground {
     folder: TempDir,
-    tap: Tap,
-    pool: Pool<Streams>,
+    pub(crate) tap: Tap,
+    pub(crate) pool: Pool<Streams>,
     stop: CancellationToken,
     serving: JoinSet<()>,
 }
 
 impl Ground {
     async fn of(program: PathBuf) -> Self {
+        Self::with(program, SCRIPT, Limits::default()).await
+    }
+
+    /// With a model that does as the script says.
+    pub(crate) async fn with(program: PathBuf, script: &str, limits: Limits) -> Self {
         let folder = tempfile::Builder::new().prefix("ostler-e2e-").tempdir().unwrap();
-        let play = script::parse("test", SCRIPT, Format::Toml).unwrap();
+        let play = script::parse("test", script, Format::Toml).unwrap();
         let server =
             Server::listen(SocketAddr::from(([127, 0, 0, 1], 0)), Rehearsal::of(play)).await.unwrap();
         let tap = Tap::before(&server.url()).await;
@@ -74,21 +80,26 @@ impl Ground {
         let mut env: Vec<(OsString, OsString)> =
             setup.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         env.push(("PATH".into(), "/usr/bin:/bin".into()));
-        let streams = Streams {
+        let streams = Streams(GroundOf {
             agent: &Claude,
             program,
             env,
             home,
             folder: folder.path().join("sessions"),
             guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")),
-        };
+        });
         // A loaded machine is slow to break off, too.
         let patience = Patience { settle: DEADLINE, start: DEADLINE, ..Patience::default() };
-        let pool = Pool::new(streams, Limits::default(), patience);
+        let pool = Pool::new(streams, limits, patience);
         Self { folder, tap, pool, stop, serving }
     }
 
     fn ask(&self, messages: &[Value]) -> Answer {
+        self.ask_offering("", messages)
+    }
+
+    /// With these tools on offer.
+    pub(crate) fn ask_offering(&self, tools: &str, messages: &[Value]) -> Answer {
         let terms = Terms {
             tenant: "test".to_owned(),
             agent: Claude.name().to_owned(),
@@ -98,7 +109,7 @@ impl Ground {
             system_prompt: Some("Be short.".to_owned()),
             permissions: Permissions::Deny,
             allow: Vec::new(),
-            tools: String::new(),
+            tools: tools.to_owned(),
         };
         let history = History::of(read(messages).unwrap()).unwrap();
         self.pool.complete(Turn { terms, history })
@@ -125,7 +136,7 @@ impl Ground {
     }
 
     /// The processes of live sessions, and how many turns each had.
-    fn live(&self) -> Vec<(u32, State, u32)> {
+    pub(crate) fn live(&self) -> Vec<(u32, State, u32)> {
         let sessions = self.pool.sessions();
         sessions.into_iter().map(|listed| (listed.pid.unwrap(), listed.state, listed.turns)).collect()
     }
@@ -148,7 +159,7 @@ impl Ground {
         told
     }
 
-    async fn strike(mut self) {
+    pub(crate) async fn strike(mut self) {
         let pids: Vec<u32> = self.live().into_iter().map(|(pid, ..)| pid).collect();
         tokio::time::timeout(DEADLINE, self.pool.close(Duration::ZERO)).await.unwrap();
         assert_eq!(self.live(), []);

@@ -16,8 +16,8 @@ use crate::player::Player;
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A server, ended with the test however that ends.
-struct Served {
-    _home: TempDir,
+pub(crate) struct Served {
+    home: TempDir,
     child: Child,
     out: BufReader<ChildStdout>,
     address: String,
@@ -26,10 +26,21 @@ struct Served {
 
 impl Served {
     fn start(program: &Path) -> Self {
+        Self::with(program, &["--rehearse"], &[])
+    }
+
+    /// With these arguments and variables besides the usual ones.
+    pub(crate) fn with(program: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
         let home = tempfile::Builder::new().prefix("ostler-e2e-").tempdir().unwrap();
+        Self::at(home, None, program, args, env)
+    }
+
+    fn at(home: TempDir, key: Option<String>, program: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ostler"))
-            .args(["serve", "--rehearse", "--listen", "127.0.0.1:0", "--json"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--json"])
+            .args(args)
             .env_clear()
+            .envs(env.iter().copied())
             .env("PATH", format!("{}:/usr/bin:/bin", program.parent().unwrap().display()))
             .env("HOME", home.path())
             .env("OSTLER_HOME", home.path().join("ostler"))
@@ -38,17 +49,40 @@ impl Served {
             .spawn()
             .unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        let mut served = Self { _home: home, child, out, address: String::new(), key: String::new() };
+        let mut served = Self { home, child, out, address: String::new(), key: String::new() };
         let mut line = String::new();
         served.out.read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap();
         served.address = told["url"].as_str().unwrap().trim_start_matches("http://").to_owned();
-        served.key = told["key"].as_str().unwrap().to_owned();
+        // It is told once, by the server that made it.
+        served.key = told["key"].as_str().map(str::to_owned).or(key).unwrap();
         served
     }
 
+    /// Its own folder, and whatever the agent keeps in its home.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Ends it so, and starts another one with the same home and the same key.
+    pub(crate) fn again(
+        mut self,
+        signal: Signal,
+        program: &Path,
+        args: &[&str],
+        env: &[(&str, &str)],
+    ) -> Self {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        self.child.wait().unwrap();
+        let (nowhere, key) = (tempfile::tempdir().unwrap(), self.key.clone());
+        let home = std::mem::replace(&mut self.home, nowhere);
+        Self::at(home, Some(key), program, args, env)
+    }
+
     /// The status and the body.
-    fn post(&self, path: &str, body: &Value) -> (u16, String) {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let (body, address, key) = (body.to_string(), &self.address, &self.key);
@@ -66,7 +100,7 @@ impl Served {
     }
 
     /// Ends it as a person would, and returns its exit code.
-    fn interrupt(mut self) -> Option<i32> {
+    pub(crate) fn interrupt(mut self) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).unwrap();

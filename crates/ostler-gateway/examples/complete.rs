@@ -1,0 +1,83 @@
+//! A conversation of a few turns in one live session, without HTTP: the pool as a library.
+//!
+//! ```text
+//! cargo run -p ostler-gateway --example complete -- /path/to/claude /path/to/ostler "My name is Ada." "What is my name?"
+//! ```
+//!
+//! Each turn sends the whole conversation, as programs do that speak a provider's API; the pool finds the session that
+//! knows it, and only what is new goes to the agent. The process that answers is told after each turn.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ostler_agent::agent::{Agent as _, Engine, Permissions};
+use ostler_agent::agents::Claude;
+use ostler_agent::canonical::{Message, read};
+use ostler_agent::event::{AgentEvent, Part};
+use ostler_agent::history::History;
+use ostler_agent::leasing::{Limits, Place, Terms};
+use ostler_agent::reply::Reply;
+use ostler_gateway::ground::Ground;
+use ostler_gateway::pool::{Patience, Pool, Turn};
+use ostler_gateway::stream::Streams;
+use serde_json::json;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(talk())
+}
+
+async fn talk() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let (Some(program), Some(guard)) = (args.next(), args.next()) else {
+        return Err("usage: complete CLAUDE OSTLER PROMPT…".into());
+    };
+    let folder = std::env::temp_dir().join(format!("ostler-complete-{}", std::process::id()));
+    // How sessions are started: another engine, or a scripted one, would do as well.
+    let start = Streams(Ground {
+        agent: &Claude,
+        program: PathBuf::from(program),
+        env: std::env::vars_os().collect(),
+        home: std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default(),
+        folder: folder.clone(),
+        guard: PathBuf::from(guard),
+    });
+    let pool = Pool::new(start, Limits::default(), Patience::default());
+    // Everything that changes how a session behaves. Conversations on other terms never meet.
+    let terms = Terms {
+        tenant: "example".to_owned(),
+        agent: Claude.name().to_owned(),
+        engine: Engine::Stream,
+        model: None,
+        workspace: Place::Own,
+        system_prompt: Some("Be short.".to_owned()),
+        permissions: Permissions::Deny,
+        allow: Vec::new(),
+        tools: String::new(),
+    };
+    let mut out = std::io::stdout();
+    let mut messages: Vec<Message> = Vec::new();
+    for prompt in args {
+        messages.extend(read(&[json!({"role": "user", "content": prompt})])?);
+        let turn = Turn { terms: terms.clone(), history: History::of(messages.clone())? };
+        // Events come as the agent says them. Dropping the answer would break the turn off.
+        let mut answer = pool.complete(turn);
+        let mut reply = Reply::default();
+        while let Some(event) = answer.next().await {
+            let event = event?;
+            if let AgentEvent::Said { text, part: Part::Delta, within: None } = &event {
+                write!(out, "{text}")?;
+                out.flush()?;
+            }
+            reply.hear(&event);
+        }
+        messages.extend_from_slice(reply.messages());
+        let pids: Vec<u32> = pool.sessions().iter().filter_map(|session| session.pid).collect();
+        writeln!(out, "\n  (answered by {pids:?})")?;
+    }
+    pool.close(Duration::from_secs(30)).await;
+    let _ = std::fs::remove_dir_all(folder);
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! What sessions of every engine stand on: the agent's program, the environment it is started in, a folder for each
+//! conversation that has none, and the agent's own record of a session, which is written before one that is to know a
+//! history, and read before one is revived.
+
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use ostler_agent::agent::{Agent, TranscriptPlace, Whereabouts};
+use ostler_agent::canonical::Message;
+use ostler_agent::leasing::{Place, Terms};
+use ostler_process::seeding::seed;
+
+use crate::live::{Keepsake, Phase, SessionFailure};
+
+/// What sessions of an agent need.
+#[derive(Clone)]
+pub struct Ground {
+    /// The agent.
+    pub agent: &'static dyn Agent,
+    /// Its program.
+    pub program: PathBuf,
+    /// The whole environment that it is started in.
+    pub env: Vec<(OsString, OsString)>,
+    /// The home directory of whoever runs it.
+    pub home: PathBuf,
+    /// A folder of ours, for what sessions need. It need not exist.
+    pub folder: PathBuf,
+    /// Our own binary, which guards it.
+    pub guard: PathBuf,
+}
+
+/// Where a session works, and what was made for it.
+pub(crate) struct Workplace {
+    /// Removed unless a session takes it.
+    pub(crate) own: Option<Own>,
+    pub(crate) path: PathBuf,
+}
+
+impl Ground {
+    /// A place for a new session.
+    pub(crate) fn place(&self, terms: &Terms, id: &str) -> Result<Workplace, SessionFailure> {
+        match &terms.workspace {
+            Place::Own => {
+                let path = made(&self.folder.join("workspaces").join(id))?;
+                Ok(Workplace { own: Some(Own(path.clone())), path })
+            }
+            Place::Folder(path) => Ok(Workplace { own: None, path: path.clone() }),
+        }
+    }
+
+    /// The place of a session that is revived. What was made for it stays whatever becomes of it.
+    pub(crate) fn place_of(&self, terms: &Terms, keepsake: &Keepsake) -> Result<PathBuf, SessionFailure> {
+        let path = match (&keepsake.folder, &terms.workspace) {
+            (Some(own), _) => own.clone(),
+            (None, Place::Folder(path)) => path.clone(),
+            (None, Place::Own) => return Err(failed("its folder is not known".to_owned())),
+        };
+        if path.is_dir() { Ok(path) } else { Err(failed(format!("there is no folder {}", path.display()))) }
+    }
+
+    /// Files that a session needs, and nobody else.
+    pub(crate) fn private(&self, id: &str) -> PathBuf {
+        self.folder.join("private").join(id)
+    }
+
+    /// Writes the record of a session that is to know this.
+    pub(crate) fn seed(
+        &self,
+        workspace: &Path,
+        id: &str,
+        model: Option<&str>,
+        prior: &[Message],
+    ) -> Result<(), SessionFailure> {
+        let variable = |name: &str| self.variable(name);
+        let whereabouts = Whereabouts { home: &self.home, variable: &variable, workspace, session: id };
+        let seeded = seed(self.agent, &whereabouts, model, prior);
+        seeded.map(drop).map_err(|error| failure(&error, error.hint()))
+    }
+
+    /// Where the agent's own record of a session is.
+    pub(crate) fn record(&self, workspace: &Path, id: &str) -> Option<PathBuf> {
+        let variable = |name: &str| self.variable(name);
+        let whereabouts = Whereabouts { home: &self.home, variable: &variable, workspace, session: id };
+        match self.agent.transcript(&whereabouts) {
+            Some(TranscriptPlace::File { path, .. }) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Whether the agent's own record of a session is what it is taken to know.
+    pub(crate) async fn check(
+        &self,
+        workspace: &Path,
+        id: &str,
+        knows: impl Fn(&[Message]) -> bool,
+    ) -> Result<(), SessionFailure> {
+        let record = self.record(workspace, id).ok_or_else(|| failed("it has no record".to_owned()))?;
+        let agent = self.agent;
+        // It can be long.
+        let read = tokio::task::spawn_blocking(move || {
+            let content = std::fs::read(&record)?;
+            io::Result::Ok(agent.recorded(&String::from_utf8_lossy(&content)))
+        });
+        let messages = match read.await {
+            Ok(Ok(Some(messages))) => messages,
+            Ok(Ok(None)) => return Err(failed("its record cannot be read".to_owned())),
+            Ok(Err(error)) => return Err(failed(format!("its record cannot be read: {error}"))),
+            Err(error) => return Err(failed(format!("its record cannot be read: {error}"))),
+        };
+        if knows(&messages) {
+            Ok(())
+        } else {
+            Err(failed("its record is of another conversation".to_owned()))
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        let found = self.env.iter().find(|(known, _)| known == name);
+        found.and_then(|(_, value)| value.to_str().map(str::to_owned))
+    }
+
+    /// Removes what a server that was killed has left behind, but for these folders. Only for whoever has the sessions of
+    /// this folder to himself.
+    pub fn tidy(&self, keep: &[PathBuf]) {
+        for kind in ["workspaces", "private"] {
+            let Ok(entries) = std::fs::read_dir(self.folder.join(kind)) else { continue };
+            for path in entries.filter_map(|entry| entry.ok()?.path().canonicalize().ok()) {
+                if !keep.contains(&path) {
+                    remove(&path);
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn failed(detail: String) -> SessionFailure {
+    SessionFailure { phase: Phase::Start, detail, hint: None }
+}
+
+pub(crate) fn failure(error: &dyn std::error::Error, hint: Option<String>) -> SessionFailure {
+    SessionFailure { hint, ..SessionFailure::of(Phase::Start, error) }
+}
+
+/// A folder for its owner alone, with links resolved.
+fn made(path: &Path) -> Result<PathBuf, SessionFailure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.and_then(|()| path.canonicalize())
+        .map_err(|error| failed(format!("could not make {}: {error}", path.display())))
+}
+
+/// A folder that is removed unless a session takes it.
+pub(crate) struct Own(PathBuf);
+
+impl Own {
+    pub(crate) fn keep(mut self) -> PathBuf {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if !self.0.as_os_str().is_empty() {
+            remove(&self.0);
+        }
+    }
+}
+
+pub(crate) fn remove(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(target: "ostler::pool", %error, "the folder of a session could not be removed");
+    }
+}

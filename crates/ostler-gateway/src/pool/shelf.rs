@@ -1,0 +1,288 @@
+//! Sessions whose process is gone, and whose conversation may go on: which session it was, on which terms, what it knows,
+//! and its folder. One small file each, for its owner alone, written when a turn is over: whatever ends the server, the
+//! next one finds them.
+//!
+//! What a file says is not believed: whether a session knows it is told by the agent's own record when it is revived.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ostler_agent::agent::{Engine, Permissions};
+use ostler_agent::fingerprint::{Fingerprint, Known, Reach};
+use ostler_agent::leasing::{Place, Terms};
+use serde_json::{Value, json};
+
+use crate::live::Keepsake;
+
+/// Version of the files.
+const VERSION: u64 = 1;
+
+/// How long one is kept.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// How many are kept. Whoever was not used for longest goes first.
+const MOST: usize = 5_000;
+
+/// Only one server at a time has it.
+const LOCK: &str = "lock";
+
+/// The shelf.
+#[derive(Debug)]
+pub struct Shelf {
+    folder: PathBuf,
+    inner: Mutex<HashMap<String, Entry>>,
+    _lock: File,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    parked: Parked,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Its process is there, and waits under what is noted.
+    Waiting,
+    /// Its process is there, and at work: what is noted was before.
+    Working,
+    /// Its process is gone.
+    Parked,
+}
+
+/// One session on the shelf.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parked {
+    /// What it is revived by.
+    pub keepsake: Keepsake,
+    /// On which terms.
+    pub terms: Terms,
+    /// What it knows.
+    pub known: Known,
+    /// When it was last used, in seconds since 1970.
+    pub at: u64,
+}
+
+impl Shelf {
+    /// The one in this folder, with all that an earlier server left there. Nothing, if another server has it.
+    pub fn open(folder: &Path) -> io::Result<Option<Self>> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(folder.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Ok(None),
+            Err(fs::TryLockError::Error(error)) => return Err(error),
+        }
+        let mut entries = HashMap::new();
+        for file in fs::read_dir(folder)? {
+            let path = file?.path();
+            if path.extension().is_some_and(|kind| kind == "json") {
+                match fs::read(&path)
+                    .ok()
+                    .and_then(|content| Parked::of(&serde_json::from_slice(&content).ok()?))
+                {
+                    Some(parked) if parked.at.saturating_add(KEPT.as_secs()) > now() => {
+                        let entry = Entry { parked, state: State::Parked };
+                        entries.insert(entry.parked.keepsake.session.clone(), entry);
+                    }
+                    Some(parked) => discard(folder, &parked.keepsake),
+                    // Not ours, or broken off in the middle of a write: it is worth nothing.
+                    None => drop(fs::remove_file(&path)),
+                }
+            }
+        }
+        Ok(Some(Self { folder: folder.to_owned(), inner: Mutex::new(entries), _lock: lock }))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        // Nothing under the lock can panic half-way.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A live session knows this now.
+    pub(super) fn note(&self, keepsake: Keepsake, terms: &Terms, known: Known) {
+        let parked = Parked { keepsake, terms: terms.clone(), known, at: now() };
+        let id = parked.keepsake.session.clone();
+        if let Err(error) = write(&self.folder, &id, &parked.written()) {
+            tracing::warn!(target: "ostler::pool", %error, "a session could not be noted: it will not outlive the server");
+        }
+        let mut inner = self.inner();
+        inner.insert(id, Entry { parked, state: State::Waiting });
+        if inner.len() > MOST {
+            let parked = inner.values().filter(|entry| entry.state == State::Parked);
+            let oldest =
+                parked.min_by_key(|entry| entry.parked.at).map(|entry| entry.parked.keepsake.clone());
+            if let Some(oldest) = oldest {
+                inner.remove(&oldest.session);
+                discard(&self.folder, &oldest);
+            }
+        }
+    }
+
+    /// One that knows this conversation. It is the caller's from now on: [`Shelf::put_back`] or [`Shelf::forget`].
+    pub(super) fn take(&self, terms: &Terms, prior: &Known) -> Option<Parked> {
+        let mut inner = self.inner();
+        let fitting = inner.values_mut().filter(|entry| {
+            entry.state == State::Parked && entry.parked.terms == *terms && entry.parked.known.answers(prior)
+        });
+        let entry = fitting.max_by_key(|entry| (entry.parked.known.whole == prior.whole, entry.parked.at))?;
+        entry.state = State::Working;
+        Some(entry.parked.clone())
+    }
+
+    /// It is at work.
+    pub(super) fn begin(&self, session: &str) {
+        if let Some(entry) = self.inner().get_mut(session) {
+            entry.state = State::Working;
+        }
+    }
+
+    /// Whether what is noted of a live session is what it knows.
+    pub(super) fn is_noted(&self, session: &str) -> bool {
+        self.inner().get(session).is_some_and(|entry| entry.state == State::Waiting)
+    }
+
+    /// Its process is gone.
+    pub(super) fn put_back(&self, session: &str) {
+        if let Some(entry) = self.inner().get_mut(session) {
+            entry.state = State::Parked;
+        }
+    }
+
+    /// It is of no use to anybody. Its folder goes with it.
+    pub(super) fn forget(&self, session: &str) {
+        let entry = self.inner().remove(session);
+        if let Some(entry) = entry {
+            discard(&self.folder, &entry.parked.keepsake);
+        }
+    }
+
+    /// All whose process is gone.
+    pub fn parked(&self) -> Vec<Parked> {
+        let inner = self.inner();
+        inner
+            .values()
+            .filter(|entry| entry.state == State::Parked)
+            .map(|entry| entry.parked.clone())
+            .collect()
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn discard(folder: &Path, keepsake: &Keepsake) {
+    let removed = fs::remove_file(path(folder, &keepsake.session));
+    let own = keepsake.folder.as_deref().map_or(Ok(()), fs::remove_dir_all);
+    for error in [removed, own].into_iter().filter_map(Result::err) {
+        if error.kind() != io::ErrorKind::NotFound {
+            tracing::warn!(target: "ostler::pool", %error, "what is left of a session could not be removed");
+        }
+    }
+}
+
+fn path(folder: &Path, session: &str) -> PathBuf {
+    folder.join(format!("{session}.json"))
+}
+
+/// Under another name first: it is whole, or as it was before.
+fn write(folder: &Path, session: &str, content: &Value) -> io::Result<()> {
+    // An id is a name here: never a path to somewhere else.
+    if !session.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        || session.is_empty()
+    {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the id of the session is no name"));
+    }
+    let draft = folder.join(format!(".{session}.draft"));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(content.to_string().as_bytes())?;
+    fs::rename(&draft, path(folder, session))
+}
+
+impl Parked {
+    fn written(&self) -> Value {
+        let Self { keepsake, terms, known, at } = self;
+        json!({
+            "v": VERSION,
+            "session": keepsake.session,
+            "own_folder": keepsake.folder,
+            "at": at,
+            "whole": hex(&known.whole),
+            "words": hex(&known.words),
+            "has_calls": known.reach == Reach::Calls,
+            "terms": {
+                "tenant": terms.tenant,
+                "agent": terms.agent,
+                "engine": terms.engine.name(),
+                "model": terms.model,
+                "workspace": match &terms.workspace {
+                    Place::Own => Value::Null,
+                    Place::Folder(folder) => json!(folder),
+                },
+                "system_prompt": terms.system_prompt,
+                "permissions": terms.permissions.name(),
+                "allow": terms.allow,
+                "tools": terms.tools,
+            },
+        })
+    }
+
+    /// Nothing, if it is not what this version writes.
+    fn of(value: &Value) -> Option<Self> {
+        if value["v"] != VERSION {
+            return None;
+        }
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let folder = |value: &Value| text(value).map(PathBuf::from);
+        let terms = &value["terms"];
+        let engines = [Engine::Stream, Engine::Terminal];
+        Some(Self {
+            keepsake: Keepsake { session: text(&value["session"])?, folder: folder(&value["own_folder"]) },
+            terms: Terms {
+                tenant: text(&terms["tenant"])?,
+                agent: text(&terms["agent"])?,
+                engine: engines.into_iter().find(|engine| terms["engine"] == engine.name())?,
+                model: text(&terms["model"]),
+                workspace: folder(&terms["workspace"]).map_or(Place::Own, Place::Folder),
+                system_prompt: text(&terms["system_prompt"]),
+                permissions: Permissions::named(terms["permissions"].as_str()?)?,
+                allow: terms["allow"].as_array()?.iter().map(text).collect::<Option<_>>()?,
+                tools: text(&terms["tools"])?,
+            },
+            known: Known {
+                whole: unhex(&value["whole"])?,
+                words: unhex(&value["words"])?,
+                reach: if value["has_calls"] == true { Reach::Calls } else { Reach::Words },
+            },
+            at: value["at"].as_u64()?,
+        })
+    }
+}
+
+fn hex(fingerprint: &Fingerprint) -> String {
+    fingerprint.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &Value) -> Option<Fingerprint> {
+    let text = text.as_str().filter(|text| text.len() == 64 && text.is_ascii())?;
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(Fingerprint(bytes))
+}
+
+#[cfg(test)]
+#[path = "shelf_tests.rs"]
+mod tests;

@@ -1,0 +1,68 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use ostler_agent::canonical::read;
+
+use super::*;
+
+fn terms() -> Terms {
+    Terms {
+        tenant: "a".to_owned(),
+        agent: "claude-headless".to_owned(),
+        engine: Engine::Stream,
+        model: Some("opus".to_owned()),
+        workspace: Place::Folder(PathBuf::from("/srv/stable")),
+        system_prompt: None,
+        permissions: Permissions::Edits,
+        allow: vec!["Bash(ls)".to_owned()],
+        tools: String::new(),
+    }
+}
+
+fn known(text: &str) -> Known {
+    super::super::known_on(&terms(), &read(&[json!({"role": "user", "content": text})]).unwrap())
+}
+
+fn keepsake(session: &str, folder: Option<&Path>) -> Keepsake {
+    Keepsake { session: session.to_owned(), folder: folder.map(Path::to_owned) }
+}
+
+#[test]
+fn what_is_noted_is_there_for_the_next_server_and_for_its_owner_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("parked");
+    let shelf = Shelf::open(&folder).unwrap().unwrap();
+    shelf.note(keepsake("s-1", None), &terms(), known("x"));
+    assert!(Shelf::open(&folder).unwrap().is_none(), "one server has it");
+    assert_eq!(shelf.take(&terms(), &known("x")), None, "its process is there");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&folder), mode(&folder.join("s-1.json"))), (0o700, 0o600));
+    let before = fs::read(folder.join("s-1.json")).unwrap();
+    drop(shelf);
+    fs::write(folder.join("broken.json"), "{").unwrap();
+    let shelf = Shelf::open(&folder).unwrap().unwrap();
+    assert!(!folder.join("broken.json").exists());
+    let other = Terms { tenant: "b".to_owned(), ..terms() };
+    assert_eq!(shelf.take(&other, &known("x")), None, "it is another's");
+    assert_eq!(shelf.take(&terms(), &known("y")), None, "it knows something else");
+    let parked = shelf.take(&terms(), &known("x")).unwrap();
+    assert_eq!((&parked.terms, parked.known), (&terms(), known("x")));
+    assert_eq!(parked.written().to_string().into_bytes(), before);
+    assert_eq!(shelf.take(&terms(), &known("x")), None, "it is given once");
+    shelf.put_back("s-1");
+    assert!(shelf.take(&terms(), &known("x")).is_some());
+}
+
+#[test]
+fn what_is_forgotten_goes_with_its_folder() {
+    let home = tempfile::tempdir().unwrap();
+    let (folder, own) = (home.path().join("parked"), home.path().join("own"));
+    fs::create_dir(&own).unwrap();
+    let shelf = Shelf::open(&folder).unwrap().unwrap();
+    shelf.note(keepsake("s-1", Some(&own)), &terms(), known("x"));
+    shelf.forget("s-1");
+    shelf.forget("s-1");
+    assert!(!own.exists() && !folder.join("s-1.json").exists());
+    // An id that is a path is not written.
+    shelf.note(keepsake("../s", None), &terms(), known("x"));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the lock");
+}

@@ -1,0 +1,268 @@
+//! Sessions on a terminal: the agent's own terminal program, which a person can sit down at. What is asked is typed, and
+//! what comes is read from the agent's own record. A prompt that the program would take for something else is refused.
+
+use std::ffi::OsString;
+use std::future::Future as _;
+use std::path::PathBuf;
+use std::task::Poll;
+use std::time::Duration;
+
+use ostler_agent::agent::{Session as Which, Task};
+use ostler_agent::canonical::Message;
+use ostler_agent::event::{AgentEvent, Blocked, TurnOutcome};
+use ostler_agent::history::History;
+use ostler_agent::leasing::Terms;
+use ostler_agent::terminal::Status;
+use ostler_process::run::{launched, write_private};
+use ostler_process::stream::memory_of;
+use ostler_process::terminal::pty::Size;
+use ostler_process::terminal::seat::Seat;
+use ostler_process::terminal::session::{Happening, Opening, Session, SessionError, TurnStream};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::ground::{Ground, Own, failure, remove};
+use crate::live::{Keepsake, LiveSession, Phase, SessionFailure, Start};
+
+/// How long a program whose turn is over may take to say that it takes a prompt. It takes a tenth of a second.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Starts sessions of one agent on terminals.
+pub struct Terminals(pub Ground);
+
+/// A session on a terminal.
+pub struct TerminalSession {
+    session: Session,
+    turn: Option<TurnStream>,
+    id: String,
+    own: Option<PathBuf>,
+    private: PathBuf,
+    record: Option<PathBuf>,
+    /// How long its record was when its last turn was over.
+    left_at: u64,
+}
+
+impl Terminals {
+    async fn open(
+        &self,
+        terms: &Terms,
+        which: Which<'_>,
+        workspace: PathBuf,
+        own: Option<PathBuf>,
+    ) -> Result<TerminalSession, SessionFailure> {
+        let (Which::Minted(id) | Which::Resumed(id)) = which else {
+            return Err(crate::ground::failed("a session must have an id".to_owned()));
+        };
+        let ground = &self.0;
+        let private = ground.private(id);
+        let task = Task {
+            session: which,
+            permissions: terms.permissions,
+            allow: &terms.allow,
+            model: terms.model.as_deref(),
+            system_prompt: terms.system_prompt.as_deref(),
+            answerer: Some(&ground.guard),
+            ..Task::new("", &workspace, &private)
+        };
+        let launch = ground.agent.launch(&task).map_err(|error| failure(&error, Some(error.hint.clone())))?;
+        write_private(&private, &[], &launch.files).map_err(|error| failure(&error, error.hint()))?;
+        let (env, warnings) = launched(&ground.env, &launch);
+        for text in warnings {
+            tracing::warn!(target: "ostler::pool", agent = ground.agent.name(), "{text}");
+        }
+        let record = ground.record(&workspace, id);
+        let session = Session::open(Opening {
+            agent: ground.agent,
+            program: ground.program.clone(),
+            args: launch.args.iter().map(OsString::from).collect(),
+            env,
+            workspace,
+            permissions: terms.permissions,
+            session: Some(id.to_owned()),
+            size: Size::USUAL,
+            name: id,
+            guard: ground.guard.clone(),
+        });
+        let session = session.await.map_err(|error| failure(&error, error.hint()))?;
+        let left_at = record.as_deref().map_or(0, length);
+        Ok(TerminalSession { session, turn: None, id: id.to_owned(), own, private, record, left_at })
+    }
+}
+
+impl Start for Terminals {
+    type Session = TerminalSession;
+
+    fn check(&self, terms: &Terms, history: &History) -> Result<(), SessionFailure> {
+        let refused =
+            |detail: String, hint: Option<String>| SessionFailure { phase: Phase::Prompt, detail, hint };
+        let hint = || Some("use the stream engine: it takes any content".to_owned());
+        if !terms.tools.is_empty() {
+            let detail = "tools of a program cannot be offered on a terminal".to_owned();
+            return Err(refused(detail, Some("use the stream engine".to_owned())));
+        }
+        let prompt = history.prompt().map_err(|error| refused(error.to_string(), hint()))?;
+        match self.0.agent.interactive() {
+            Some(interactive) => interactive
+                .sendable(&prompt)
+                .map(drop)
+                .map_err(|unsendable| refused(unsendable.to_string(), unsendable.hint())),
+            None => Ok(()),
+        }
+    }
+
+    async fn start(&self, terms: &Terms, prior: &[Message]) -> Result<TerminalSession, SessionFailure> {
+        let id = Uuid::new_v4().to_string();
+        let place = self.0.place(terms, &id)?;
+        let which = if prior.is_empty() {
+            Which::Minted(&id)
+        } else {
+            self.0.seed(&place.path, &id, terms.model.as_deref(), prior)?;
+            Which::Resumed(&id)
+        };
+        let mut session = self.open(terms, which, place.path, None).await?;
+        session.own = place.own.map(Own::keep);
+        Ok(session)
+    }
+
+    async fn revive(
+        &self,
+        terms: &Terms,
+        keepsake: &Keepsake,
+        knows: impl Fn(&[Message]) -> bool + Send,
+    ) -> Result<TerminalSession, SessionFailure> {
+        let workspace = self.0.place_of(terms, keepsake)?;
+        self.0.check(&workspace, &keepsake.session, knows).await?;
+        self.open(terms, Which::Resumed(&keepsake.session), workspace, keepsake.folder.clone()).await
+    }
+}
+
+fn length(record: &std::path::Path) -> u64 {
+    std::fs::metadata(record).map_or(0, |about| about.len())
+}
+
+fn asking(error: &SessionError) -> SessionFailure {
+    let phase = match error {
+        SessionError::Unsendable(_) => Phase::Prompt,
+        _ => Phase::Ask,
+    };
+    SessionFailure { hint: error.hint(), ..SessionFailure::of(phase, error) }
+}
+
+impl TerminalSession {
+    fn is_busy(&self) -> bool {
+        self.session.about().status == Some(Status::Busy)
+    }
+
+    /// Whether somebody asked it something since its last turn: a person who sat at it.
+    fn was_asked(&self) -> bool {
+        let Some(record) = &self.record else { return false };
+        let Ok(content) = std::fs::read(record) else { return self.left_at > 0 };
+        let from = usize::try_from(self.left_at).unwrap_or(usize::MAX);
+        let Some(new) = content.get(from..) else { return true };
+        let new = String::from_utf8_lossy(new);
+        let mut records = new.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        records.any(|record| record["type"] == "user")
+    }
+}
+
+impl LiveSession for TerminalSession {
+    fn pid(&self) -> u32 {
+        self.session.pid()
+    }
+
+    fn memory(&self) -> u64 {
+        memory_of(self.session.pid())
+    }
+
+    async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
+        // Ostler and a person never type at once.
+        if self.session.seat().is_held() {
+            let detail = "somebody holds the terminal".to_owned();
+            let hint = Some("ask again when it is given back".to_owned());
+            return Err(SessionFailure { phase: Phase::Held, detail, hint });
+        }
+        let turn = self.session.ask(&message.text()).await.map_err(|error| asking(&error))?;
+        self.turn = Some(turn);
+        Ok(())
+    }
+
+    async fn interrupt(&mut self) -> Result<(), SessionFailure> {
+        let broken = self.session.interrupt().await;
+        broken.map(drop).map_err(|error| SessionFailure::of(Phase::Answer, &error))
+    }
+
+    async fn next(&mut self) -> Result<AgentEvent, SessionFailure> {
+        let over = || SessionFailure::of(Phase::Answer, &SessionError::Over);
+        let Some(turn) = &mut self.turn else {
+            // It says nothing unasked; that it ends is all that can come.
+            let _ = self.session.ended().await;
+            return Err(over());
+        };
+        match turn.next().await {
+            Some(Happening::Event(event)) => {
+                if let AgentEvent::TurnEnded(end) = &event {
+                    self.turn = None;
+                    self.left_at = self.record.as_deref().map_or(0, length);
+                    debug_assert_ne!(*end, TurnOutcome::Called);
+                }
+                Ok(event)
+            }
+            Some(Happening::Blocked { reason, .. }) => {
+                Ok(AgentEvent::Blocked(Blocked::Dialog { text: reason }))
+            }
+            None => Err(over()),
+        }
+    }
+
+    /// It lives, it takes a prompt, it shows the same session, and nobody asked it anything.
+    async fn unasked(&mut self) -> Option<Result<AgentEvent, SessionFailure>> {
+        // Whoever sits at it may do as he likes: that it cannot be asked now is told when it is.
+        if self.session.seat().is_held() {
+            return None;
+        }
+        let has_ended = {
+            let mut ended = std::pin::pin!(self.session.ended());
+            std::future::poll_fn(|context| Poll::Ready(ended.as_mut().poll(context).is_ready())).await
+        };
+        // What it says of itself comes a moment after its record.
+        let idle = async { while self.is_busy() && self.session.changed().await.is_some() {} };
+        let _ = tokio::time::timeout(SETTLED_WITHIN, idle).await;
+        let about = self.session.about();
+        let is_other = about.session.is_some_and(|session| session != self.id);
+        let is_busy = about.status.is_some_and(|status| !status.takes_a_prompt());
+        let detail = match (has_ended, is_other || self.was_asked(), is_busy) {
+            (true, ..) => "the terminal program has ended",
+            (_, true, _) => "somebody asked it something else meanwhile",
+            (_, _, true) => "it takes no prompt",
+            (false, false, false) => return None,
+        };
+        Some(Err(SessionFailure { phase: Phase::Ask, detail: detail.to_owned(), hint: None }))
+    }
+
+    fn terminal(&self) -> Option<Seat> {
+        Some(self.session.seat().clone())
+    }
+
+    fn keepsake(&self) -> Option<Keepsake> {
+        Some(Keepsake { session: self.id.clone(), folder: self.own.clone() })
+    }
+
+    async fn close(self) {
+        let own = self.own.clone();
+        self.park().await;
+        if let Some(own) = own {
+            remove(&own);
+        }
+    }
+
+    async fn park(self) {
+        let Self { session, private, .. } = self;
+        if let Some(closed) = session.close().await
+            && closed.survivors.0 > 0
+        {
+            let left = closed.survivors.0;
+            tracing::error!(target: "ostler::pool", left, "processes of a session could not be ended");
+        }
+        remove(&private);
+    }
+}

@@ -1,0 +1,118 @@
+//! Conversations outlive the server, with the real agent: they go on in their own sessions, which know more than the
+//! program that talks to them was ever told.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ostler_agent::agent::{Agent as _, Stage};
+use ostler_agent::agents::Claude;
+use ostler_agent::document::Format;
+use ostler_process::run::write_private;
+use ostler_rehearsal::{Rehearsal, Server, script};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::player::Player;
+use crate::serve::Served;
+use crate::tap::Tap;
+
+const DEADLINE: Duration = Duration::from_secs(120);
+
+const SCRIPT: &str = r#"
+v = 1
+[[conversation]]
+name = "look"
+[[conversation.step]]
+expect = { contains = "look around" }
+reply = [{ text = "I look." }, { tool_by_role = "shell", command = "echo rehearsal" }]
+[[conversation.step]]
+reply = [{ text = "Seen by {{prompt}}." }]
+
+[[conversation]]
+name = "echo"
+[[conversation.step]]
+reply = [{ text = "{{prompt}}!" }]
+"#;
+
+/// How often a text is in the agent's own records.
+fn recorded(folder: &Path, text: &str) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let entries = entries.filter_map(Result::ok).map(|entry| entry.path());
+    let count = |path: std::path::PathBuf| match path.is_dir() {
+        true => recorded(&path, text),
+        false => std::fs::read_to_string(path).map_or(0, |content| usize::from(content.contains(text))),
+    };
+    entries.map(count).sum()
+}
+
+fn asked(served: &Served, talk: &[Value]) -> String {
+    let (status, body) = served.post("/v1/chat/completions", &json!({"model": "claude", "messages": talk}));
+    assert_eq!(status, 200, "{body}");
+    let body: Value = serde_json::from_str(&body).unwrap();
+    body["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+}
+
+/// Whether a request to the model has the call that nobody but the agent knows of, and this text.
+fn has_cycle(request: &Value, text: &str) -> bool {
+    let told = request["messages"].to_string();
+    told.contains("\"tool_use\"") && told.contains("\"tool_result\"") && told.contains(text)
+}
+
+async fn outlived(signal: Signal) {
+    let Some(program) = Player::ClaudeStream.binary() else { return };
+    let stage = tempfile::tempdir().unwrap();
+    let play = script::parse("test", SCRIPT, Format::Toml).unwrap();
+    let server = Server::listen(SocketAddr::from(([127, 0, 0, 1], 0)), Rehearsal::of(play)).await.unwrap();
+    let tap = Tap::before(&server.url()).await;
+    let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
+    serving.spawn(server.serve(stop.clone()));
+    let setup = Claude.rehearsed(&Stage { url: tap.url.clone(), home: stage.path().to_owned() });
+    write_private(stage.path(), &setup.folders, &setup.files).unwrap();
+    let projects = stage.path().join(".claude/projects");
+    let talking = tokio::task::spawn_blocking(move || {
+        let env: Vec<(&str, &str)> =
+            setup.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let served = Served::with(&program, &[], &env);
+        let talks: Vec<[Value; 2]> = (0..3)
+            .map(|number| {
+                let prompt = json!({"role": "user", "content": format!("look around {number}")});
+                let answer = asked(&served, std::slice::from_ref(&prompt));
+                assert_eq!(answer, format!("I look.\n\nSeen by look around {number}."));
+                [prompt, json!({"role": "assistant", "content": answer})]
+            })
+            .collect();
+        // The agent writes its record a moment after its answer.
+        let began = Instant::now();
+        while recorded(&projects, "Seen by look around") < 3 {
+            assert!(began.elapsed() < DEADLINE, "the agent has no record");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let served = served.again(signal, &program, &[], &env);
+        let parked = served.home().join("ostler/serve/parked");
+        assert_eq!(std::fs::read_dir(&parked).unwrap().count(), 4, "three sessions and a lock");
+        for (number, talk) in talks.iter().enumerate() {
+            let prompt = format!("and now {number}?");
+            let on = [&talk[..], &[json!({"role": "user", "content": prompt})]].concat();
+            assert_eq!(asked(&served, &on), format!("{prompt}!"));
+            let request = tap.conversation().pop().unwrap();
+            assert!(has_cycle(&request, &prompt), "{signal:?}, {number}: {request}");
+        }
+        assert_eq!(served.interrupt(), Some(0));
+    });
+    talking.await.unwrap();
+    stop.cancel();
+    tokio::time::timeout(DEADLINE, serving.join_next()).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn conversations_go_on_after_the_server_was_ended() {
+    outlived(Signal::TERM).await;
+}
+
+#[tokio::test]
+async fn conversations_go_on_after_the_server_was_killed() {
+    outlived(Signal::KILL).await;
+}
