@@ -122,6 +122,7 @@ async fn what_failed_or_never_spoke_is_not_parked() {
     pool.warm(&crate::pool::terms("a"), 1);
     until("a spare waits", || states(&pool).iter().any(|(_, state, _)| *state == State::Spare)).await;
     pool.close(Duration::ZERO).await;
+    drop(pool);
     stage.log(|log| assert_eq!((log.parked.len(), log.closed.len()), (0, 3)));
     assert_eq!(Shelf::open(folder.path()).unwrap().unwrap().parked(), []);
 }
