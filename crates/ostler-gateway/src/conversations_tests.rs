@@ -1,9 +1,11 @@
+use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::canonical::{Message, read};
 use ostler_agent::event::{AgentEvent, Failure, FailureClass, Part, ToolResult, TurnOutcome, Usage};
+use ostler_agent::leasing::{Place, Terms};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::pool::known;
+use crate::pool::known_on;
 
 fn opening(tenant: &str) -> Opening {
     Opening {
@@ -16,6 +18,20 @@ fn opening(tenant: &str) -> Opening {
         ask: false,
         engine: "stream".to_owned(),
         origin: "chat".to_owned(),
+    }
+}
+
+fn terms() -> Terms {
+    Terms {
+        tenant: "one".to_owned(),
+        agent: "claude-headless".to_owned(),
+        engine: Engine::Stream,
+        model: None,
+        workspace: Place::Own,
+        system_prompt: None,
+        permissions: Permissions::Deny,
+        allow: Vec::new(),
+        tools: String::new(),
     }
 }
 
@@ -34,7 +50,8 @@ fn done() -> AgentEvent {
 /// Asks, and is answered.
 fn turn(conversation: &Arc<Conversation>, asked: &str, events: &[AgentEvent]) -> String {
     let prior = conversation.history(None).unwrap();
-    let mut recorder = conversation.begin_turn("claude", (&prior, prior.len()), &user(asked)).unwrap();
+    let mut recorder =
+        conversation.begin_turn(("claude", &terms()), (&prior, prior.len()), &user(asked)).unwrap();
     events.iter().for_each(|event| recorder.hear(event));
     recorder.turn().to_owned()
 }
@@ -69,10 +86,10 @@ fn a_conversation_is_there_after_a_restart() {
     // It is found by what was said, also by its words alone, and only by its tenant.
     let words = ostler_agent::fingerprint::words(&all);
     for sent in [&all, &words] {
-        assert_eq!(store.knowing("one", &known(sent)).unwrap().id(), conversation.id());
-        assert!(store.knowing("two", &known(sent)).is_none());
+        assert_eq!(store.knowing("one", &known_on(&terms(), sent)).unwrap().id(), conversation.id());
+        assert!(store.knowing("two", &known_on(&terms(), sent)).is_none());
     }
-    assert!(found.knows_whole(&known(&all)) && !found.knows_whole(&known(&words)));
+    assert!(found.knows_whole(&known_on(&terms(), &all)) && !found.knows_whole(&known_on(&terms(), &words)));
     assert!(
         store.find(Some("two"), conversation.id()).is_none() && store.find(None, conversation.id()).is_some()
     );
@@ -130,15 +147,18 @@ fn one_asks_at_a_time_and_can_be_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
     let conversation = store.begin(opening("one"));
-    let recorder = conversation.begin_turn("claude", (&[], 0), &user("one?")).unwrap();
-    assert_eq!(conversation.begin_turn("claude", (&[], 0), &user("two?")).err(), Some(Unkept::Busy));
+    let recorder = conversation.begin_turn(("claude", &terms()), (&[], 0), &user("one?")).unwrap();
+    assert_eq!(
+        conversation.begin_turn(("claude", &terms()), (&[], 0), &user("two?")).err(),
+        Some(Unkept::Busy)
+    );
     let stop = tokio_util::sync::CancellationToken::new();
     assert!(conversation.stop(None), "it is stopped also before it is known how");
     conversation.stoppable(recorder.turn(), stop.clone());
     assert!(stop.is_cancelled() && !conversation.stop(Some("another")));
     drop(recorder);
     assert!(!conversation.stop(None));
-    assert!(conversation.begin_turn("claude", (&[], 0), &user("two?")).is_ok());
+    assert!(conversation.begin_turn(("claude", &terms()), (&[], 0), &user("two?")).is_ok());
 }
 
 #[test]

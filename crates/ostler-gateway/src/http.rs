@@ -419,6 +419,18 @@ impl<S: Start> Gateway<S> {
         })
     }
 
+    /// How the agent is driven: as the request says, or as it is anyway.
+    fn engine(&self, headers: &HeaderMap) -> Result<Engine, Problem> {
+        let named = headers.get(ENGINE).map(|named| named.to_str().unwrap_or("?"));
+        self.engine_named(named, ENGINE)
+    }
+
+    fn engine_named(&self, named: Option<&str>, field: &str) -> Result<Engine, Problem> {
+        let Some(named) = named else { return Ok(self.offer.engine) };
+        let found = [Engine::Stream, Engine::Terminal].into_iter().find(|engine| engine.name() == named);
+        found.ok_or_else(|| Problem::invalid("this must be `stream` or `terminal`").about(field))
+    }
+
     /// What the agent is told of a model, if the key may ask it.
     fn model(&self, visitor: &Visitor, named: &str) -> Result<Option<String>, Problem> {
         let model = self.models.find(named)?;
@@ -434,14 +446,6 @@ impl<S: Start> Gateway<S> {
             listed.label.as_deref() == Some(conversation)
                 && listed.terminal.as_ref().is_some_and(|seat| seat.is_held())
         })
-    }
-
-    /// How the agent is driven: as the request says, or as it is anyway.
-    fn engine(&self, headers: &HeaderMap) -> Result<Engine, Problem> {
-        let Some(named) = headers.get(ENGINE) else { return Ok(self.offer.engine) };
-        let mut engines = [Engine::Stream, Engine::Terminal].into_iter();
-        let found = engines.find(|engine| named.as_bytes() == engine.name().as_bytes());
-        found.ok_or_else(|| Problem::invalid("this must be `stream` or `terminal`").about(ENGINE))
     }
 
     /// The folder that a request names, if it may.

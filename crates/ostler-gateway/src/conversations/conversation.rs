@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ostler_agent::canonical::Message;
 use ostler_agent::event::{AgentEvent, Usage};
 use ostler_agent::fingerprint::Known;
+use ostler_agent::leasing::Terms;
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
@@ -197,7 +198,7 @@ impl Conversation {
     /// Begins a turn: what was said before, of which so many messages are in the journal, and what is asked.
     pub fn begin_turn(
         self: &Arc<Self>,
-        model: &str,
+        (model, terms): (&str, &Terms),
         (prior, kept): (&[Message], usize),
         asked: &Message,
     ) -> Result<Recorder, Unkept> {
@@ -219,7 +220,7 @@ impl Conversation {
         self.write(Happened::TurnBegan { turn: told, model, before, asked: asked.written() });
         let mut said = prior.to_vec();
         said.push(asked.clone());
-        Ok(Recorder::new(self.clone(), turn, said))
+        Ok(Recorder::new(self.clone(), turn, terms.clone(), said))
     }
 
     /// How the turn under way can be broken off.

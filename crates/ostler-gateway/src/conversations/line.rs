@@ -133,6 +133,8 @@ pub enum Settled {
 pub enum Ending {
     /// All was said.
     Done,
+    /// Tools of whoever asked were called: it goes on when what came of them is brought.
+    Called,
     /// It was broken off.
     Interrupted,
     /// It failed.

@@ -106,7 +106,11 @@ impl Told {
                 self.messages.extend(before);
                 self.open = vec![asked];
             }
-            Happened::TurnEnded { ending: Ending::Done | Ending::Interrupted, added, .. } => {
+            Happened::TurnEnded {
+                ending: Ending::Done | Ending::Called | Ending::Interrupted,
+                added,
+                ..
+            } => {
                 self.messages.append(&mut self.open);
                 self.messages.extend(added);
             }

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use ostler_agent::canonical::Message;
-use ostler_agent::event::{AgentEvent, Part, TurnOutcome};
+use ostler_agent::event::{AgentEvent, Blocked, Part, TurnOutcome};
 use ostler_agent::fingerprint::BETWEEN_TEXTS;
+use ostler_agent::leasing::Terms;
 use ostler_agent::reply::Reply;
 
 use super::conversation::Conversation;
 use super::line::{Ending, Happened, Settled};
-use crate::pool::known;
+use crate::pool::known_on;
 
 /// How much of a tool's result is told as an event. What it added to the conversation is kept whole.
 const LONGEST_RESULT: usize = 16 * 1024;
@@ -29,6 +30,8 @@ pub struct Heard {
 pub struct Recorder {
     conversation: Arc<Conversation>,
     turn: String,
+    /// On which it is found again.
+    terms: Terms,
     /// What was said until now, the question included.
     said: Vec<Message>,
     reply: Reply,
@@ -42,8 +45,13 @@ enum Standing {
 }
 
 impl Recorder {
-    pub(super) fn new(conversation: Arc<Conversation>, turn: String, said: Vec<Message>) -> Self {
-        Self { conversation, turn, said, reply: Reply::default(), standing: Standing::Open }
+    pub(super) fn new(
+        conversation: Arc<Conversation>,
+        turn: String,
+        terms: Terms,
+        said: Vec<Message>,
+    ) -> Self {
+        Self { conversation, turn, terms, said, reply: Reply::default(), standing: Standing::Open }
     }
 
     /// The turn.
@@ -69,14 +77,15 @@ impl Recorder {
             }
             AgentEvent::Said { part: Part::Delta, within: Some(_), .. } => {}
             AgentEvent::Thought { text } if text.is_empty() => {}
+            // Between the agent and a server of ours: nobody's conversation.
+            AgentEvent::Blocked(Blocked::Routed { .. }) => {}
             AgentEvent::TurnEnded(outcome) => {
                 let (ending, error) = match outcome {
                     TurnOutcome::Done { text } => {
                         self.say_at_last(text);
                         (Ending::Done, None)
                     }
-                    // For whoever asked: the agent goes on when he brings what came of his tools.
-                    TurnOutcome::Called => (Ending::Done, None),
+                    TurnOutcome::Called => (Ending::Called, None),
                     TurnOutcome::Interrupted => (Ending::Interrupted, None),
                     TurnOutcome::Failed(failure) => (Ending::Failed, Some(failure.detail.clone())),
                 };
@@ -127,12 +136,12 @@ impl Recorder {
         }
         self.standing = Standing::Over;
         let added = match ending {
-            Ending::Done | Ending::Interrupted => self.reply.messages().to_vec(),
+            Ending::Done | Ending::Called | Ending::Interrupted => self.reply.messages().to_vec(),
             Ending::Failed => Vec::new(),
         };
         let known = (ending != Ending::Failed).then(|| {
             self.said.extend(added.iter().cloned());
-            known(&self.said)
+            known_on(&self.terms, &self.said)
         });
         let added = added.iter().map(Message::written).collect();
         self.conversation.end_turn(&self.turn, ending, error, added, known);

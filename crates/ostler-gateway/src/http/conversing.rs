@@ -12,7 +12,7 @@ use super::Gateway;
 use super::visits::Visitor;
 use crate::conversations::{Conversation, Conversations, Opening, Recorder, Unkept, id_of};
 use crate::live::Start;
-use crate::pool::known;
+use crate::pool::known_on;
 use crate::wire::{Format, Kind, Problem, Request};
 
 /// The conversation that a request goes on with, and the one that an answer is of.
@@ -60,11 +60,11 @@ impl<S: Start> Gateway<S> {
         let store = &self.conversations;
         let opening = |id: String| opening(id, tenant, naming, request);
         let found = if let Some(follows) = &request.follows {
-            self.following(tenant, follows, request).await?
+            self.following(naming.terms, follows, request).await?
         } else if let Some(name) = named(naming.headers, request)? {
-            self.named(tenant, &id_of(tenant, &name), request, &opening).await?
+            self.named(naming.terms, &id_of(tenant, &name), request, &opening).await?
         } else {
-            echoed(store, tenant, request).await
+            echoed(store, naming.terms, request).await
         };
         let Found { conversation, prior, kept } = match found {
             Some(found) => found,
@@ -75,7 +75,7 @@ impl<S: Start> Gateway<S> {
             },
         };
         let asked = request.history.last();
-        let begun = conversation.begin_turn(&request.model, (&prior, kept), asked);
+        let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, kept), asked);
         let recorder = match begun {
             Ok(recorder) => recorder,
             // Who names a conversation means that one; who follows an answer may do so twice.
@@ -86,7 +86,7 @@ impl<S: Start> Gateway<S> {
             }
             Err(_) => {
                 let another = store.begin(opening(String::new()));
-                let begun = another.begin_turn(&request.model, (&prior, 0), asked);
+                let begun = another.begin_turn((&request.model, naming.terms), (&prior, 0), asked);
                 begun.map_err(|error| Problem::new(Kind::Held, &error.to_string()))?
             }
         };
@@ -103,7 +103,7 @@ impl<S: Start> Gateway<S> {
     /// The conversation of an answer. If it went on since, what follows is another one with the same beginning.
     async fn following(
         &self,
-        tenant: &str,
+        terms: &Terms,
         follows: &str,
         request: &Request,
     ) -> Result<Option<Found>, Problem> {
@@ -113,10 +113,10 @@ impl<S: Start> Gateway<S> {
             Problem::invalid(&message).about("previous_response_id")
         };
         let turn = follows.strip_prefix("resp_").ok_or_else(absent)?;
-        let conversation = self.conversations.of_turn(Some(tenant), turn).ok_or_else(absent)?;
+        let conversation = self.conversations.of_turn(Some(&terms.tenant), turn).ok_or_else(absent)?;
         let mut prior = history(&conversation, Some(turn)).await.map_err(|_| absent())?;
         let kept = prior.len();
-        let is_last = conversation.knows_whole(&known(&prior));
+        let is_last = conversation.knows_whole(&known_on(terms, &prior));
         prior.extend_from_slice(request.history.prior());
         if is_last {
             return Ok(Some(Found { conversation, prior, kept }));
@@ -130,20 +130,20 @@ impl<S: Start> Gateway<S> {
     /// sends nothing else, it means what is kept.
     async fn named(
         &self,
-        tenant: &str,
+        terms: &Terms,
         id: &str,
         request: &Request,
         opening: &impl Fn(String) -> Opening,
     ) -> Result<Option<Found>, Problem> {
         let sent = request.history.prior();
-        let Some(conversation) = self.conversations.find(Some(tenant), id) else {
+        let Some(conversation) = self.conversations.find(Some(&terms.tenant), id) else {
             let conversation = self.conversations.begin(opening(id.to_owned()));
             return Ok(Some(Found { conversation, prior: sent.to_vec(), kept: 0 }));
         };
         let kept = history(&conversation, None)
             .await
             .map_err(|error| Problem::new(Kind::Absent, &error.to_string()).about("x-ostler-conversation"))?;
-        let (is_new, is_same) = (sent.is_empty(), known(&kept).answers(&known(sent)));
+        let (is_new, is_same) = (sent.is_empty(), known_on(terms, &kept).answers(&known_on(terms, sent)));
         if is_new || is_same || kept.is_empty() {
             let count = kept.len();
             let prior = if count == 0 { sent.to_vec() } else { kept };
@@ -155,13 +155,13 @@ impl<S: Start> Gateway<S> {
 }
 
 /// The conversation that a program sends back. Where it sends only its words, all of it is told to the agent.
-async fn echoed(store: &Conversations, tenant: &str, request: &Request) -> Option<Found> {
+async fn echoed(store: &Conversations, terms: &Terms, request: &Request) -> Option<Found> {
     let sent = request.history.prior();
     if sent.is_empty() {
         return None;
     }
-    let sent_known = known(sent);
-    let conversation = store.knowing(tenant, &sent_known)?;
+    let sent_known = known_on(terms, sent);
+    let conversation = store.knowing(&terms.tenant, &sent_known)?;
     let prior = match conversation.knows_whole(&sent_known) {
         true => sent.to_vec(),
         false => history(&conversation, None).await.ok()?,

@@ -43,12 +43,13 @@ fn told(turn: &str, kept: &Kept) -> Value {
     let mut pieces: Vec<Piece> = kept.events.iter().flat_map(|event| narration.hear(event)).collect();
     let outcome = match kept.end {
         Some((Ending::Interrupted, _)) => TurnOutcome::Interrupted,
+        Some((Ending::Called, _)) => TurnOutcome::Called,
         Some((Ending::Done | Ending::Failed, _)) | None => TurnOutcome::Done { text: String::new() },
     };
     pieces.extend(narration.hear(&AgentEvent::TurnEnded(outcome)));
     let mut told = Format::Responses.whole(&head, &pieces).unwrap_or_default();
     match &kept.end {
-        Some((Ending::Done, _)) => {}
+        Some((Ending::Done | Ending::Called, _)) => {}
         Some((Ending::Interrupted, _)) => {
             told["status"] = json!("cancelled");
             told["incomplete_details"] = Value::Null;
@@ -104,7 +105,7 @@ pub(super) async fn cancel<S: Start>(
             Format::Responses => body(StatusCode::OK, &told(&turn, &kept)),
             Format::Chat | Format::Messages => {
                 let state = match kept.end {
-                    Some((Ending::Done, _)) => "completed",
+                    Some((Ending::Done | Ending::Called, _)) => "completed",
                     Some((Ending::Interrupted, _)) | None => "cancelled",
                     Some((Ending::Failed, _)) => "failed",
                 };

@@ -260,3 +260,23 @@ async fn what_is_asked_twice_under_one_key_is_done_once() {
     drop(busy);
     house.close().await;
 }
+
+#[tokio::test]
+async fn what_came_of_a_call_follows_the_answer_that_made_it() {
+    let house = House::open(Limits::default()).await;
+    let tools = json!([{"type": "function", "name": "weather", "parameters": {"type": "object"}}]);
+    let body = json!({"model": "claude", "input": "call Rome", "tools": tools});
+    let first = house.post(RESPONSES, "ostler_1", &body).await;
+    let told = |got: &Got| got.json()["output"][1]["call_id"].clone();
+    assert_eq!((first.status, told(&first)), (200, json!("call_Rome")), "{}", first.body);
+    let again = house.bare("GET", &format!("{RESPONSES}/{}", id(&first)), "ostler_1").await;
+    assert_eq!(told(&again), json!("call_Rome"), "it is told again with its call");
+    let outcome = json!([{"type": "function_call_output", "call_id": "call_Rome", "output": "sun"}]);
+    let body =
+        json!({"model": "claude", "input": outcome, "tools": tools, "previous_response_id": id(&first)});
+    let second = house.post(RESPONSES, "ostler_1", &body).await;
+    assert_eq!((second.status, text(&second).as_str()), (200, "call_Rome=sun"), "{}", second.body);
+    assert_eq!(conversation(&second), conversation(&first));
+    assert_eq!(house.stage.log(|log| log.started.len()), 1, "in the session that waits for it");
+    house.close().await;
+}

@@ -36,17 +36,17 @@ pub(crate) struct Stage {
     pub(crate) log: Arc<Mutex<Log>>,
     /// What `wait` waits for.
     pub(crate) gate: Arc<Notify>,
-    /// The terminal of whoever is started with the model `terminal`, and what people wish of it.
-    pub(crate) terminal: Arc<Mutex<Option<(Seat, Wishes)>>>,
     /// What each session itself wrote down, as agents do.
     pub(crate) records: Arc<Mutex<HashMap<String, Vec<Message>>>>,
+    /// The terminal of whoever is started with the model `terminal`, and what people wish of it.
+    pub(crate) terminal: Arc<Mutex<Option<(Seat, Wishes)>>>,
 }
 
 impl Stage {
     fn session(&self, pid: u32, id: String) -> Scripted {
         let (ready, stage) = (VecDeque::new(), self.clone());
-        let (doing, answered_by) = (Doing::Waiting, AnsweredBy::Policy);
-        Scripted { stage, pid, id, doing, ready, is_closed: false, answered_by, seat: None }
+        let (answered_by, seat) = (AnsweredBy::Policy, None);
+        Scripted { stage, pid, id, doing: Doing::Waiting, ready, is_closed: false, answered_by, seat }
     }
 
     pub(crate) fn log<T>(&self, read: impl FnOnce(&mut Log) -> T) -> T {
@@ -96,11 +96,11 @@ impl Start for Stage {
         let id = format!("session-{pid}");
         self.records.lock().unwrap().insert(id.clone(), prior.to_vec());
         let mut session = self.session(pid, id);
-        session.seat = (terms.model.as_deref() == Some("terminal")).then(|| {
+        if terms.model.as_deref() == Some("terminal") {
             let (seat, wishes) = Seat::new(Size { columns: 20, rows: 4 });
             *self.terminal.lock().unwrap() = Some((seat.clone(), wishes));
-            seat
-        });
+            session.seat = Some(seat);
+        }
         Ok(session)
     }
 
@@ -260,6 +260,16 @@ impl LiveSession for Scripted {
         (self.doing == Doing::Dead && self.pid.is_multiple_of(2)).then(|| Err(failure(Phase::Answer)))
     }
 
+    fn keepsake(&self) -> Option<Keepsake> {
+        Some(Keepsake { session: self.id.clone(), folder: None })
+    }
+
+    async fn park(mut self) {
+        tokio::task::yield_now().await;
+        self.is_closed = true;
+        self.stage.log(|log| log.parked.push(self.pid));
+    }
+
     fn answered_by(&mut self, who: AnsweredBy) {
         self.answered_by = who;
     }
@@ -278,16 +288,6 @@ impl LiveSession for Scripted {
 
     fn terminal(&self) -> Option<Seat> {
         self.seat.clone()
-    }
-
-    fn keepsake(&self) -> Option<Keepsake> {
-        Some(Keepsake { session: self.id.clone(), folder: None })
-    }
-
-    async fn park(mut self) {
-        tokio::task::yield_now().await;
-        self.is_closed = true;
-        self.stage.log(|log| log.parked.push(self.pid));
     }
 
     async fn close(mut self) {

@@ -28,6 +28,7 @@ mod hook;
 mod injection;
 #[cfg(target_os = "linux")]
 mod memory;
+mod native;
 #[cfg(target_os = "linux")]
 mod offline;
 #[cfg(target_os = "linux")]

@@ -36,7 +36,8 @@ impl Served {
     }
 
     fn at(home: TempDir, key: Option<String>, program: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ostler"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
+        command
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])
             .args(args)
             .env_clear()
@@ -44,10 +45,13 @@ impl Served {
             .env("PATH", format!("{}:/usr/bin:/bin", program.parent().unwrap().display()))
             .env("HOME", home.path())
             .env("OSTLER_HOME", home.path().join("ostler"))
-            .current_dir(home.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .current_dir(home.path());
+        Self::by(command, home, key)
+    }
+
+    /// Started by this command.
+    pub(crate) fn by(mut command: Command, home: TempDir, key: Option<String>) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let mut served = Self { home, child, out, address: String::new(), key: String::new() };
         let mut line = String::new();
@@ -79,6 +83,24 @@ impl Served {
         let (nowhere, key) = (tempfile::tempdir().unwrap(), self.key.clone());
         let home = std::mem::replace(&mut self.home, nowhere);
         Self::at(home, Some(key), program, args, env)
+    }
+
+    /// A connection on which this was asked.
+    pub(crate) fn ask(&self, head: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let (address, key) = (&self.address, &self.key);
+        let request = format!("{head}\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    /// The status and the body, of a request that has none.
+    pub(crate) fn bare(&self, method: &str, path: &str) -> (u16, String) {
+        let mut answer = String::new();
+        self.ask(&format!("{method} {path} HTTP/1.0")).read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
     /// The status and the body.

@@ -82,6 +82,7 @@ fn opening<S: Start>(gateway: &Gateway<S>, visitor: &Visitor, new: NewSession) -
     if new.system.as_ref().is_some_and(|system| system.len() > LONGEST_SYSTEM) {
         return Err(Problem::invalid("this is longer than 100 kB").about("system"));
     }
+    let engine = gateway.engine_named(new.engine.as_deref(), "engine")?;
     let (permissions, asks) = super::super::allowance(visitor, new.permissions.as_deref(), "permissions")?;
     Ok(Opening {
         conversation: String::new(),
@@ -91,7 +92,7 @@ fn opening<S: Start>(gateway: &Gateway<S>, visitor: &Visitor, new: NewSession) -
         system: new.system.filter(|system| !system.is_empty()),
         permissions: permissions.name().to_owned(),
         ask: asks,
-        engine: "stream".to_owned(),
+        engine: engine.name().to_owned(),
         origin: "native".to_owned(),
     })
 }

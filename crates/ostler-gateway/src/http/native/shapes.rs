@@ -136,6 +136,8 @@ pub(crate) struct NewSession {
     pub(crate) cwd: Option<String>,
     /// What is added to the agent's own system prompt.
     pub(crate) system: Option<String>,
+    /// How the agent is driven: `stream` or `terminal`.
+    pub(crate) engine: Option<String>,
     /// `deny`, `edits`, `all`, never more than the key allows; or `ask`, to be asked.
     pub(crate) permissions: Option<String>,
 }
@@ -160,7 +162,7 @@ pub(crate) struct Turn {
     pub(crate) turn: String,
     /// Its session.
     pub(crate) session: String,
-    /// Where it is: `in_flight`, `done`, `interrupted` or `failed`.
+    /// Where it is: `in_flight`, `done`, `called`, `interrupted` or `failed`.
     pub(crate) state: String,
     /// The answer, once it is there.
     pub(crate) text: Option<String>,

@@ -61,7 +61,7 @@ async fn begin<S: Start>(gateway: &Gateway<S>, id: &str, incoming: Incoming) -> 
     };
     let after = conversation.summary().seq;
     let model = &conversation.opening.model;
-    let recorder = conversation.begin_turn(model, (&prior, prior.len()), &asked).map_err(gone)?;
+    let recorder = conversation.begin_turn((model, &terms), (&prior, prior.len()), &asked).map_err(gone)?;
     let turn = recorder.turn().to_owned();
     let mut messages = prior;
     messages.push(asked);
@@ -112,6 +112,7 @@ fn told(conversation: &Conversation, turn: &str, after: u64) -> Turn {
     let state = match &end {
         None => "in_flight",
         Some((Ending::Done, _)) => "done",
+        Some((Ending::Called, _)) => "called",
         Some((Ending::Interrupted, _)) => "interrupted",
         Some((Ending::Failed, _)) => "failed",
     };
