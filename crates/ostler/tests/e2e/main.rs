@@ -27,6 +27,8 @@ mod hook;
 #[cfg(target_os = "linux")]
 mod injection;
 #[cfg(target_os = "linux")]
+mod libraries;
+#[cfg(target_os = "linux")]
 mod memory;
 mod native;
 #[cfg(target_os = "linux")]

@@ -1,15 +1,23 @@
 //! What goes over the wire to the scripted model, as it is: the bodies of all requests, in the order in which they came.
+//! An answer is held where it says so, until somebody lets it go on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+
+/// What an answer says where it is held: this event comes only when the gate lets one pass.
+pub(crate) const HOLD: &str = "[hold]";
 
 /// Stands between an agent and the scripted model, and passes on all that it hears. Ends when it is dropped.
 pub(crate) struct Tap {
     pub(crate) url: String,
+    /// One permit lets one answer go on.
+    pub(crate) gate: Arc<Semaphore>,
     heard: Arc<Mutex<Vec<Value>>>,
     _passing: JoinSet<()>,
 }
@@ -20,19 +28,19 @@ impl Tap {
         let model = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let (mut passing, noted) = (JoinSet::new(), heard.clone());
+        let (heard, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Semaphore::new(0)));
+        let (mut passing, noted, held) = (JoinSet::new(), heard.clone(), gate.clone());
         passing.spawn(async move {
             let mut callers = JoinSet::new();
             loop {
                 let Ok((caller, _)) = listener.accept().await else { return };
-                let (model, noted) = (model.clone(), noted.clone());
+                let (model, noted, held) = (model.clone(), noted.clone(), held.clone());
                 callers.spawn(async move {
-                    let _ = pass(caller, model, noted).await;
+                    let _ = pass(caller, model, noted, held).await;
                 });
             }
         });
-        Self { url, heard, _passing: passing }
+        Self { url, gate, heard, _passing: passing }
     }
 
     /// What was asked of the model with tools on offer: the conversation itself, without what agents ask besides.
@@ -44,13 +52,17 @@ impl Tap {
 }
 
 /// One caller, request by request. It goes away when either side does.
-async fn pass(caller: TcpStream, model: String, heard: Arc<Mutex<Vec<Value>>>) -> Option<()> {
+async fn pass(
+    caller: TcpStream,
+    model: String,
+    heard: Arc<Mutex<Vec<Value>>>,
+    gate: Arc<Semaphore>,
+) -> Option<()> {
     let (from_model, mut to_model) = TcpStream::connect(model).await.ok()?.into_split();
-    let (from_caller, mut to_caller) = caller.into_split();
+    let (from_caller, to_caller) = caller.into_split();
     let mut answers = JoinSet::new();
     answers.spawn(async move {
-        let mut from_model = from_model;
-        let _ = tokio::io::copy(&mut from_model, &mut to_caller).await;
+        let _ = answer(from_model, to_caller, &gate).await;
     });
     let mut from_caller = BufReader::new(from_caller);
     loop {
@@ -76,4 +88,17 @@ async fn pass(caller: TcpStream, model: String, heard: Arc<Mutex<Vec<Value>>>) -
         to_model.write_all(head.as_bytes()).await.ok()?;
         to_model.write_all(&body).await.ok()?;
     }
+}
+
+/// Passes on what the model says, line by line: the line that says so waits at the gate.
+async fn answer(from_model: OwnedReadHalf, mut to_caller: OwnedWriteHalf, gate: &Semaphore) -> Option<()> {
+    let (mut from_model, mut line) = (BufReader::new(from_model), Vec::new());
+    while from_model.read_until(b'\n', &mut line).await.ok()? > 0 {
+        if line.windows(HOLD.len()).any(|window| window == HOLD.as_bytes()) {
+            gate.acquire().await.ok()?.forget();
+        }
+        to_caller.write_all(&line).await.ok()?;
+        line.clear();
+    }
+    Some(())
 }

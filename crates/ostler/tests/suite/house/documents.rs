@@ -132,6 +132,19 @@ fn clients_of_others_are_pinned_exactly() {
     }
 }
 
+/// A name, one version, and at least one hash for each; no place to get it from.
+#[test]
+fn python_packages_are_pinned_by_their_hashes() {
+    let text = read("clients/requirements.txt").replace("\\\n", " ");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let is_pinned = |line: &&&str| line.contains("==") && line.contains("--hash=sha256:");
+    let loose: Vec<&&str> = lines.iter().filter(|line| !is_pinned(line)).collect();
+    assert_eq!(loose, Vec::<&&str>::new());
+    for library in ["anthropic==", "openai=="] {
+        assert!(lines.iter().any(|line| line.starts_with(library)), "{library} is missing");
+    }
+}
+
 /// The workspace has two binaries; without a default, the readme's first command fails before it builds anything.
 #[test]
 fn cargo_run_means_ostler() {
