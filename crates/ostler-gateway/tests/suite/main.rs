@@ -6,6 +6,7 @@ mod bad_input;
 mod conversing;
 mod doors;
 mod house;
+mod leaving;
 mod limits;
 mod native;
 mod openapi;
