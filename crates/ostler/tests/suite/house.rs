@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot read the tree has failed")]
 
 mod changelog;
+mod conformance;
 mod dependencies;
 mod directions;
 mod documents;
