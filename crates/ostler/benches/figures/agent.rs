@@ -75,12 +75,17 @@ impl Player {
 
     /// The terminal program, if it is installed for tests.
     pub(crate) fn on_terminal(model: &Model) -> Option<Self> {
+        Self::of(&ClaudeTerminal, model)
+    }
+
+    /// That one, if it is installed for tests.
+    pub(crate) fn of(agent: &'static dyn Agent, model: &Model) -> Option<Self> {
         let place = std::env::var_os("OSTLER_TEST_AGENTS").map(PathBuf::from).unwrap_or_default();
-        let program = native(&ClaudeTerminal, &place);
+        let program = native(agent, &place);
         if program.is_none() {
-            println!("claude: not installed for tests; ./test agents installs it");
+            println!("{}: not installed for tests; ./test agents installs it", agent.name());
         }
-        Some(Self::new(&ClaudeTerminal, program?, model))
+        Some(Self::new(agent, program?, model))
     }
 
     /// With what it is started.

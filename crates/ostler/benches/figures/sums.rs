@@ -20,6 +20,10 @@ impl Times {
         self.at(0.9)
     }
 
+    pub(crate) fn p99(&self) -> f64 {
+        self.at(0.99)
+    }
+
     /// The least disturbed one: on a busy machine the nearest to what it takes.
     pub(crate) fn least(&self) -> f64 {
         self.at(0.0)
