@@ -3,6 +3,7 @@
 //! What they are told to do is in `clients/api.py` and `clients/api.mjs`. Conversations are sent back as the libraries'
 //! own objects. That a session was found again is told by the processes of the agent and by what the model was told.
 
+mod calling;
 mod ground;
 mod leaving;
 mod program;
@@ -30,6 +31,20 @@ expect = { contains = "look around" }
 reply = [{ text = "I look." }, { tool_by_role = "shell", command = "echo rehearsal" }]
 [[conversation.step]]
 reply = [{ text = "Seen." }]
+
+[[conversation]]
+name = "add"
+[[conversation.step]]
+expect = { contains = "add them up" }
+reply = [
+    { text = "I add." },
+    { tool_by_role = "mcp:program/add", arguments = { a = 1, b = 2 } },
+    { tool_by_role = "mcp:program/add", arguments = { a = 3, b = 4 } },
+]
+[[conversation.step]]
+reply = [{ tool_by_role = "mcp:program/add", arguments = { a = 3, b = 7 } }]
+[[conversation.step]]
+reply = [{ text = "It is {{tool_result}}." }]
 
 [[conversation]]
 name = "stall"

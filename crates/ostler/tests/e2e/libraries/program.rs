@@ -48,6 +48,15 @@ impl Api {
             Self::Responses => "completed",
         }
     }
+
+    /// How it says that a tool is to be called.
+    pub(crate) fn calling(self) -> &'static str {
+        match self {
+            Self::Messages => "tool_use",
+            Self::Chat => "tool_calls",
+            Self::Responses => "completed",
+        }
+    }
 }
 
 /// Where the libraries are. `None`, told, if they need not be there.
