@@ -4,8 +4,8 @@
 //! - [`transcript`]: what is new in an agent's own record; [`opencode`]: the one that is a database;
 //!   [`redaction`]: what is never kept.
 //! - [`deferral`], [`cursor`], [`capture`]: taken down beside the store, within milliseconds.
-//! - [`store`]: the database; [`drain`], [`ingest`]: what goes into it, each record once; [`shield`]: labels;
-//!   [`project`], [`names`]: what it is found by.
+//! - [`store`]: the database; [`key`]: what it is encrypted with; [`drain`], [`ingest`]: what goes into it, each record
+//!   once; [`shield`]: labels; [`project`], [`names`]: what it is found by.
 //! - [`recall`]: found again; [`prefix`]: what a new session is told; [`hooks`]: entries in the settings of agents.
 //! - [`daemon`]: an optional accelerator.
 //!
@@ -20,6 +20,7 @@ pub mod deferral;
 pub mod drain;
 pub mod hooks;
 pub mod ingest;
+pub mod key;
 pub mod kill_point;
 pub mod names;
 pub mod opencode;

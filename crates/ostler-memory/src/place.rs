@@ -2,16 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folder of memory.
+use crate::key::{self, Passphrase};
+
+/// The folder of memory, and what a person said to open it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     root: PathBuf,
+    passphrase: Option<Passphrase>,
 }
 
 impl Place {
     /// Below this folder, which need not exist.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), passphrase: None }
+    }
+
+    /// The same, for somebody who knows the passphrase.
+    pub fn with_passphrase(self, passphrase: Option<Passphrase>) -> Self {
+        Self { passphrase, ..self }
+    }
+
+    /// What was said to open it.
+    pub(crate) fn passphrase(&self) -> Option<&Passphrase> {
+        self.passphrase.as_ref()
     }
 
     /// The folder itself.
@@ -37,6 +50,11 @@ impl Place {
     /// The database.
     pub fn store(&self) -> PathBuf {
         self.root.join("memory.db")
+    }
+
+    /// The key of the database.
+    pub fn key(&self) -> PathBuf {
+        self.root.join(key::FILE)
     }
 
     /// Where a daemon answers, if one runs.

@@ -100,6 +100,22 @@ impl PrivateFolder {
         Ok(())
     }
 
+    /// A file to be locked, made if it is not there. 0600.
+    pub fn lockable(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(openat(&self.handle, name, flags, Mode::from_raw_mode(0o600))?))
+    }
+
+    /// Gives a file another name, in place of what had it.
+    pub fn rename(&self, name: &str, new_name: &str) -> io::Result<()> {
+        Ok(renameat(&self.handle, name, &self.handle, new_name)?)
+    }
+
+    /// Names as they are now outlast a power failure.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(fsync(&self.handle)?)
+    }
+
     /// A file in it, for reading; never a link, a pipe, or somebody else's.
     pub fn file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -3,22 +3,26 @@
 
 mod facts;
 mod forgetting;
+mod opening;
 mod rows;
 mod schema;
+mod sealing;
 mod told;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use crate::place::Place;
 use crate::private::PrivateFolder;
+use opening::{Form, Hold};
 
 pub use facts::{CorrectError, Fact};
 pub use forgetting::Forgotten;
 pub use rows::Inserted;
+pub use sealing::{NewKey, Protection};
 pub(crate) use told::COLUMNS;
 pub use told::{Message, Totals};
 
@@ -31,11 +35,12 @@ pub const PATIENT: Duration = Duration::from_secs(5);
 /// How long a hook does.
 pub const HASTY: Duration = Duration::from_millis(15);
 
-/// The database, open.
+/// The database, open. As long as it is, nobody exchanges its file or its key.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) db: Connection,
     path: PathBuf,
+    _hold: Hold,
 }
 
 /// Why the database could not be used.
@@ -58,12 +63,49 @@ pub enum StoreError {
         /// Its version.
         found: i64,
     },
+    /// The disk is full.
+    #[error("there is no room on the disk for the store")]
+    Full,
     /// Somebody else writes.
     #[error("the store is being written by another process")]
     Busy,
-    /// It is not a database, or one with another key.
+    /// It is not a database, or is damaged.
     #[error("the store `{}` cannot be read as a database", .path.display())]
     Unreadable {
+        /// The store.
+        path: PathBuf,
+    },
+    /// It is encrypted with another key than ours, or is not a database.
+    #[error("the store `{}` cannot be read as a database with the key of `{}`", .path.display(), .key.display())]
+    WrongKey {
+        /// The store.
+        path: PathBuf,
+        /// The key file.
+        key: PathBuf,
+    },
+    /// It is encrypted, and there is no key.
+    #[error("the store `{}` cannot be read as a database, and its key `{}` is not there", .path.display(), .key.display())]
+    NoKey {
+        /// The store.
+        path: PathBuf,
+        /// The key file.
+        key: PathBuf,
+    },
+    /// The key file is not one of ours.
+    #[error("the key file `{}` cannot be read", .key.display())]
+    KeyFile {
+        /// The key file.
+        key: PathBuf,
+    },
+    /// Its key is made of a passphrase, and none was said.
+    #[error("the store `{}` is opened with a passphrase", .path.display())]
+    Locked {
+        /// The store.
+        path: PathBuf,
+    },
+    /// What was written with another key is not what was there.
+    #[error("the store `{}` was not exchanged: its copy is different", .path.display())]
+    Different {
         /// The store.
         path: PathBuf,
     },
@@ -82,12 +124,27 @@ impl StoreError {
             Self::Place { .. } => {
                 "check that there is room on the disk and that the folder can be written to".to_owned()
             }
+            Self::Full => "make room; what was taken down is kept in the spool".to_owned(),
             Self::Newer { .. } => "use the newer Ostler; nothing was changed".to_owned(),
             Self::Busy => "try again; what was taken down meanwhile is kept in the spool".to_owned(),
             Self::Unreadable { path } => format!(
                 "`ostler memory doctor` tells more; move {} aside to begin anew, and `ostler memory backfill`",
                 path.display()
             ),
+            Self::WrongKey { key, .. } => format!(
+                "put back the {} that was there when it could be read, or say the right passphrase; nothing was changed",
+                key.display()
+            ),
+            Self::NoKey { path, key } => format!(
+                "put {} back, or move {} aside to begin anew, and `ostler memory backfill`",
+                key.display(),
+                path.display()
+            ),
+            Self::KeyFile { key } => {
+                format!("put back the {} that was there; nothing was changed", key.display())
+            }
+            Self::Locked { .. } => "set OSTLER_MEMORY_PASSPHRASE, or call it from a terminal".to_owned(),
+            Self::Different { .. } => "nothing was changed; `ostler memory doctor` tells more".to_owned(),
             Self::OldSqlite(_) => "build Ostler with the SQLite that comes with it".to_owned(),
             Self::Sqlite(_) => "`ostler memory doctor` tells more".to_owned(),
         })
@@ -98,67 +155,46 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => Self::Busy,
+            Some(rusqlite::ErrorCode::DiskFull) => Self::Full,
             _ => Self::Sqlite(error),
         }
     }
 }
 
 impl Store {
-    /// Opens the store to write, made if it is not there; waits this long for another writer.
+    /// Opens the store to write, made if it is not there; waits this long for another writer. A plain store of before
+    /// is encrypted first, by who has the patience.
     pub fn open(place: &Place, wait: Duration) -> Result<Self, StoreError> {
-        let path = place.store();
-        let failed = |source| StoreError::Place { path: path.clone(), source };
-        let folder = PrivateFolder::create(place.root()).map_err(failed)?;
-        let is_new = !path.exists();
-        if is_new {
-            make_private(&folder, &path).map_err(failed)?;
-        }
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        Self::connect(path, flags, wait, schema::migrate)
-    }
-
-    /// Opens the store to read; nothing if there is none yet.
-    pub fn open_to_read(place: &Place, wait: Duration) -> Result<Option<Self>, StoreError> {
-        let path = place.store();
-        if !path.exists() {
-            return Ok(None);
-        }
-        // Readers of a write-ahead log take part in its bookkeeping.
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        Self::connect(path, flags, wait, schema::migrate).map(Some)
-    }
-
-    fn connect(
-        path: PathBuf,
-        flags: OpenFlags,
-        wait: Duration,
-        prepare: fn(&mut Connection) -> Result<Option<i64>, rusqlite::Error>,
-    ) -> Result<Self, StoreError> {
         let version = rusqlite::version_number();
         if version < LEAST_SQLITE {
             return Err(StoreError::OldSqlite(version));
         }
+        let path = place.store();
+        let failed = |source| StoreError::Place { path: path.clone(), source };
+        let folder = PrivateFolder::create(place.root()).map_err(failed)?;
+        let (hold, standing) = opening::in_order(place, &folder, wait)?;
+        let key = standing.key(place)?;
+        if standing.form == Form::Nothing {
+            make_private(&folder, &path).map_err(failed)?;
+        }
         let open = || -> Result<_, rusqlite::Error> {
-            let mut db = Connection::open_with_flags(&path, flags)?;
-            db.busy_timeout(wait)?;
-            let newer = prepare(&mut db)?;
+            let mut db = opening::connect(&path, key.as_ref(), wait)?;
+            let newer = schema::migrate(&mut db)?;
             Ok((db, newer))
         };
         match open() {
             Ok((_, Some(found))) => Err(StoreError::Newer { path, found }),
-            Ok((db, None)) => Ok(Self { db, path }),
-            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) => {
-                Err(StoreError::Unreadable { path })
-            }
-            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => {
-                Err(StoreError::Unreadable { path })
-            }
-            Err(error) => Err(error.into()),
+            Ok((db, None)) => Ok(Self { db, path, _hold: hold }),
+            Err(error) => Err(opening::told(place, standing.form, error)),
         }
+    }
+
+    /// Opens the store to read; nothing if there is none yet. Readers of a write-ahead log take part in its bookkeeping.
+    pub fn open_to_read(place: &Place, wait: Duration) -> Result<Option<Self>, StoreError> {
+        if !place.store().exists() {
+            return Ok(None);
+        }
+        Self::open(place, wait).map(Some)
     }
 
     /// Where it is.

@@ -64,6 +64,9 @@ fn what_is_no_database_is_told() {
     let place = Place::new(folder.path());
     std::fs::write(place.store(), "x".repeat(4096)).unwrap();
     let refused = Store::open(&place, PATIENT);
+    assert!(matches!(refused, Err(StoreError::NoKey { .. })), "{refused:?}");
+    std::fs::write(place.store(), format!("SQLite format 3\0{}", "x".repeat(4096))).unwrap();
+    let refused = Store::open(&place, PATIENT);
     assert!(matches!(refused, Err(StoreError::Unreadable { .. })), "{refused:?}");
 }
 

@@ -92,6 +92,6 @@ pub(super) fn migrate(db: &mut Connection) -> Result<Option<i64>, rusqlite::Erro
     Ok(None)
 }
 
-fn version(db: &Connection) -> Result<i64, rusqlite::Error> {
+pub(super) fn version(db: &Connection) -> Result<i64, rusqlite::Error> {
     db.query_row("PRAGMA user_version", [], |row| row.get(0))
 }

@@ -9,7 +9,9 @@ mod facts;
 mod failure;
 mod hooks;
 mod keeping;
+mod key;
 mod mcp;
+mod passphrase;
 mod recall;
 
 use std::ffi::OsStr;
@@ -73,12 +75,39 @@ enum MemoryCommand {
     Import(exchange::ImportArgs),
     /// Take in the sessions that agents have kept on this machine.
     Backfill(backfill::BackfillArgs),
+    /// What the store is encrypted with: look at it, change it.
+    Key(key::Args),
     /// Tell what is wrong with memory, and what to do about it.
     Doctor(doctor::DoctorArgs),
     /// An MCP server on standard input and output, for agents to search with.
     Mcp(mcp::McpArgs),
     /// An optional accelerator: takes in what hooks hand over, at once.
     Daemon(daemon::Args),
+}
+
+impl MemoryCommand {
+    /// Whether the store is opened on behalf of whoever sits at the terminal.
+    fn opens(&self) -> bool {
+        match self {
+            Self::Hooks(_) | Self::CaptureTranscript(_) | Self::Hook(_) => false,
+            Self::Key(args) => args.opens(),
+            Self::Daemon(args) => args.opens(),
+            Self::Recall(_)
+            | Self::Timeline(_)
+            | Self::Show(_)
+            | Self::Remember(_)
+            | Self::Correct(_)
+            | Self::Pin(_)
+            | Self::Forget(_)
+            | Self::Drain(_)
+            | Self::Status(_)
+            | Self::Export(_)
+            | Self::Import(_)
+            | Self::Backfill(_)
+            | Self::Doctor(_)
+            | Self::Mcp(_) => true,
+        }
+    }
 }
 
 impl Args {
@@ -104,7 +133,8 @@ pub(crate) fn hasty(what: capture::Hasty<'_>) -> ExitCode {
 
 /// Runs it.
 pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
-    let place = Place::new(here.home.memory());
+    let is_asked = args.command.opens();
+    let place = passphrase::opened(Place::new(here.home.memory()), here, is_asked)?;
     match args.command {
         MemoryCommand::CaptureTranscript(args) => Ok(hasty(capture::Hasty::Capture(&args))),
         MemoryCommand::Hook(args) => Ok(hasty(capture::Hasty::Hook(&args))),
@@ -121,6 +151,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         MemoryCommand::Export(args) => exchange::export(args, &place),
         MemoryCommand::Import(args) => exchange::import(args, &place),
         MemoryCommand::Backfill(args) => backfill::run(args, here, &place),
+        MemoryCommand::Key(args) => key::run(args, here, &place),
         MemoryCommand::Doctor(args) => doctor::run(args, here, &place),
         MemoryCommand::Mcp(args) => mcp::run(args, here, place),
         MemoryCommand::Daemon(args) => daemon::run(args, here, &place),

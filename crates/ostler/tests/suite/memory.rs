@@ -4,6 +4,7 @@ mod acceptance;
 mod daemon;
 mod hostile;
 mod killed;
+mod sealed;
 
 use std::io::Write as _;
 use std::path::PathBuf;

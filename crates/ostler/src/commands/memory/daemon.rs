@@ -45,6 +45,13 @@ enum DaemonCommand {
     Status,
 }
 
+impl Args {
+    /// Whether the store is opened.
+    pub(super) fn opens(&self) -> bool {
+        matches!(self.command, None | Some(DaemonCommand::Start))
+    }
+}
+
 pub(super) fn run(args: Args, here: &Surroundings, place: &Place) -> Result<ExitCode, Failure> {
     match args.command {
         None | Some(DaemonCommand::Start) => {

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use ostler_memory::daemon;
 use ostler_memory::place::Place;
 use ostler_memory::private::PrivateFolder;
-use ostler_memory::store::{PATIENT, Store};
+use ostler_memory::store::{PATIENT, Store, StoreError};
 
-use super::home_dir;
+use super::{home_dir, key};
 use crate::display;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
@@ -24,7 +24,7 @@ struct Finding {
 }
 
 pub(super) fn run(_args: DoctorArgs, here: &Surroundings, place: &Place) -> Result<ExitCode, Failure> {
-    let mut findings = vec![folder(place), store(place), waiting(place), aside(place)];
+    let mut findings = vec![folder(place), key(place), store(place), waiting(place), aside(place)];
     findings.push(match daemon::status(place) {
         Some(answer) => fine(format!("a daemon answers, process {}", answer.pid)),
         None => fine("no daemon answers; none is needed".to_owned()),
@@ -63,14 +63,26 @@ fn folder(place: &Place) -> Finding {
     }
 }
 
+fn key(place: &Place) -> Finding {
+    if key::is_open_to_others(place) {
+        return problem(format!("{} can be read by others; chmod 600", display::short(&place.key())));
+    }
+    match Store::protection(place) {
+        Ok(found) => fine(format!("key: {}", key::told(&found, place))),
+        Err(error) => problem(with_hint(&error)),
+    }
+}
+
+fn with_hint(error: &StoreError) -> String {
+    let hint = error.hint().unwrap_or_default();
+    format!("{}; try: {hint}", display::with_causes(error))
+}
+
 fn store(place: &Place) -> Finding {
     let opened = match Store::open_to_read(place, PATIENT) {
         Ok(None) => return fine("there is no store yet".to_owned()),
         Ok(Some(store)) => store,
-        Err(error) => {
-            let hint = error.hint().unwrap_or_default();
-            return problem(format!("{}; try: {hint}", display::with_causes(&error)));
-        }
+        Err(error) => return problem(with_hint(&error)),
     };
     match opened.check() {
         Ok(word) if word == "ok" => fine("the store is sound".to_owned()),

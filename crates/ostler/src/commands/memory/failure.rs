@@ -40,6 +40,14 @@ pub(crate) enum MemoryError {
     },
     #[error("no daemon answers")]
     NoDaemon,
+    #[error("a passphrase has at least {} letters", ostler_memory::key::SHORTEST)]
+    ShortPassphrase,
+    #[error("these were two different passphrases")]
+    DifferentPassphrases,
+    #[error("there is no terminal to ask for a passphrase on")]
+    NoPassphrase,
+    #[error("could not ask for a passphrase")]
+    Terminal(#[source] io::Error),
 }
 
 impl MemoryError {
@@ -55,6 +63,11 @@ impl MemoryError {
             Self::Line { .. } => {
                 Some("what came before that line is in; mend it and import again".to_owned())
             }
+            Self::ShortPassphrase | Self::DifferentPassphrases => {
+                Some("nothing was changed; try again".to_owned())
+            }
+            Self::NoPassphrase => Some("set OSTLER_MEMORY_NEW_PASSPHRASE".to_owned()),
+            Self::Terminal(_) => None,
             Self::NoDaemon => Some("`ostler memory daemon start`; nothing is lost without one".to_owned()),
         }
     }
@@ -68,6 +81,9 @@ impl MemoryError {
             | Self::Unknown(_)
             | Self::Time(_)
             | Self::Line { .. }
+            | Self::ShortPassphrase
+            | Self::DifferentPassphrases
+            | Self::NoPassphrase
             | Self::Daemon(DaemonError::Running) => true,
             Self::Correct(_)
             | Self::Daemon(_)
@@ -76,6 +92,7 @@ impl MemoryError {
             | Self::Read { .. }
             | Self::Program(_)
             | Self::Write { .. }
+            | Self::Terminal(_)
             | Self::NoDaemon => false,
         }
     }

@@ -8,7 +8,7 @@ use ostler_memory::store::{PATIENT, Store};
 use ostler_memory::{daemon, drain};
 use serde_json::json;
 
-use super::MemoryError;
+use super::{MemoryError, key};
 use crate::display;
 use crate::failure::Failure;
 
@@ -54,20 +54,22 @@ pub(super) fn status(args: StatusArgs, place: &Place) -> Result<ExitCode, Failur
         |folder| PrivateFolder::open(folder).and_then(|folder| folder.names()).map_or(0, |names| names.len());
     let (waiting, aside) = (count(&place.deferred()), count(&place.quarantine()));
     let bytes = std::fs::metadata(place.store()).map_or(0, |about| about.len());
+    let found = Store::protection(place).map_err(MemoryError::from)?;
     let pid = daemon::status(place).map(|answer| answer.pid);
     if args.json {
         display::json(&json!({
             "store": place.store(), "bytes": bytes, "sessions": totals.sessions, "messages": totals.messages,
             "facts": totals.facts, "vectors": totals.vectors, "deferred": waiting, "quarantined": aside,
-            "daemon": pid,
+            "daemon": pid, "encrypted": !found.is_plain && bytes > 0,
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
     display::text(&format!(
-        "store        {} ({} kB)\nkept         {} messages in {} sessions, {} facts, {} vectors\nwaiting      {waiting} files\n\
+        "store        {} ({} kB)\nkey          {}\nkept         {} messages in {} sessions, {} facts, {} vectors\nwaiting      {waiting} files\n\
          quarantined  {aside}\ndaemon       {}\n",
         display::short(&place.store()),
         bytes / 1024,
+        key::told(&found, place),
         totals.messages,
         totals.sessions,
         totals.facts,

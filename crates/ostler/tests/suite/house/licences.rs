@@ -15,7 +15,11 @@ const ALLOWED: &[&str] = &[
     "MIT",
     "MIT-0",
     "Unicode-3.0",
+    // LibTomCrypt, which lies beside the source of SQLCipher and is not built.
+    "WTFPL",
     "Zlib",
+    // SQLite: no rights are kept.
+    "blessing",
 ];
 
 /// Whether one may choose among what the expression offers (`A OR B`, `A AND B`, `A/B`, `A WITH exception`).
