@@ -87,6 +87,35 @@ fn what_is_not_ours_stays_as_it_was() {
     assert_eq!(yard.text(), FOREIGN);
 }
 
+/// Without the backup: our entries are put in and taken out again, and not one other byte is different.
+#[test]
+fn outside_our_entries_every_byte_is_the_same() {
+    let odd = [
+        "{}",
+        "{}\n",
+        "{\n}\n",
+        "\u{feff}{\n  \"a\": \"\\u00e9\\/\"\n}\n",
+        "{\"a\":1e400,\"a\":2,\"\":{}}",
+        "// only a remark\n{ \"x\" : [ ] , \"y\" : null }   \n\n",
+        "{\r\n\t\"model\": \"opus\"\r\n}\r\n",
+        "{\"hooks\":{\"Stop\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"mine\"}]}],\"Other\":[]},\"z\":0}",
+        "{\n  \"hooks\": {\n    \"Stop\": [\n      {\n        \"hooks\": [] // nothing\n      }\n    ]\n  }\n}\n",
+        "{\"env\":{\"KEY\":\"a // b /* c */ memory hook\"}}",
+        FOREIGN,
+    ];
+    for text in odd {
+        let yard = Yard::new();
+        yard.put(text);
+        let entries = yard.ground().entries(Origin::Claude);
+        let with = settings::with(text, &entries, TIMEOUT).unwrap();
+        assert_eq!(with.matches(" memory hook ").count(), 5, "{with}");
+        assert_eq!(settings::without(&with).unwrap(), text, "{with}");
+        yard.install();
+        yard.uninstall();
+        assert_eq!(yard.text(), text);
+    }
+}
+
 #[test]
 fn our_entries_are_taken_out_of_settings_that_were_changed_since() {
     let yard = Yard::new();

@@ -7,6 +7,7 @@ use ostler_agent::remembering::Origin;
 
 use crate::capture::{self, Wanted};
 use crate::cursor;
+use crate::kill_point::reached;
 use crate::opencode;
 use crate::place::Place;
 use crate::private::PrivateFolder;
@@ -71,10 +72,12 @@ pub fn ingest(place: &Place, store: &mut Store, wanted: &Wanted, from: From) -> 
             }
         };
         sum.rows = sum.rows.and(store.insert(&found.session, &found.events)?);
+        reached("ingest.committed");
         sum.errors += found.errors;
         let is_news = cursor.as_ref() != Some(&found.cursor);
         if let Some(cursors) = cursors.as_ref().filter(|_| is_news) {
             let _ = cursor::save(cursors, &found.cursor);
+            reached("ingest.kept");
         }
         if !found.more {
             return Ok(sum);

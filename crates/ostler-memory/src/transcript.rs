@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use jiff::Timestamp;
+use memchr::{memchr, memrchr};
 use ostler_agent::framer::{Frame, Framer};
 use ostler_agent::record::Record;
 use ostler_agent::remembering::{Kind, Origin, Remembered};
@@ -166,7 +167,7 @@ impl Taking {
             let mut bytes = &chunk[..count];
             at += count as u64;
             if skipping {
-                let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { continue };
+                let Some(end) = memchr(b'\n', bytes) else { continue };
                 skipping = false;
                 self.errors += 1;
                 bytes = &bytes[end + 1..];
@@ -174,7 +175,7 @@ impl Taking {
                 self.line = cursor.offset;
             }
             framer.feed(bytes, |frame| self.line(frame));
-            if let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') {
+            if let Some(last) = memrchr(b'\n', bytes) {
                 cursor.offset = at - (bytes.len() - last - 1) as u64;
             }
         };

@@ -123,8 +123,14 @@ impl Ground {
     }
 
     async fn ostler(&self, args: &[&str]) -> String {
+        self.ostler_in("ostler", args).await
+    }
+
+    /// With another home of Ostler, where nothing was remembered yet.
+    async fn ostler_in(&self, home: &str, args: &[&str]) -> String {
         let program = PathBuf::from(env!("CARGO_BIN_EXE_ostler"));
-        let output = self.command(&program).args(args).output().await.unwrap();
+        let output =
+            self.command(&program).env("OSTLER_HOME", self.at(home)).args(args).output().await.unwrap();
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
@@ -150,7 +156,17 @@ impl Ground {
 
     /// All that is stored and was part of a conversation, as who said what.
     async fn stored(&self) -> Vec<(String, String)> {
-        let lines = self.ostler(&["memory", "export"]).await;
+        self.stored_in("ostler").await
+    }
+
+    /// The same for somebody who begins to remember now, from what the agent has kept itself.
+    async fn taken_in(&self) -> Vec<(String, String)> {
+        self.ostler_in("anew", &["memory", "backfill"]).await;
+        self.stored_in("anew").await
+    }
+
+    async fn stored_in(&self, home: &str) -> Vec<(String, String)> {
+        let lines = self.ostler_in(home, &["memory", "export"]).await;
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let word = |value: &Value| value.as_str().unwrap().to_owned();
         lines
@@ -203,6 +219,9 @@ async fn is_remembered(player: Player) {
     want.sort();
     found.sort();
     assert_eq!(found, want);
+    let mut found = ground.taken_in().await;
+    found.sort();
+    assert_eq!(found, want);
 
     ground.turn(&[], "Begin anew").await;
     let asked = ground.tap.conversation();
@@ -240,6 +259,8 @@ async fn opencode() {
     let Some(ground) = Ground::new(Player::OpenCode).await else { return };
     ground.turn(&[], "Hello").await;
     let want = [("user", "Hello"), ("assistant", "Understood: Hello")];
-    assert_eq!(ground.stored().await, want.map(|(role, text)| (role.to_owned(), text.to_owned())));
+    let want = want.map(|(role, text)| (role.to_owned(), text.to_owned()));
+    assert_eq!(ground.stored().await, want);
+    assert_eq!(ground.taken_in().await, want);
     ground.strike().await;
 }

@@ -1,6 +1,8 @@
 //! Memory from outside: what hooks take down, that nothing is lost or doubled, and that nobody waits or is harmed.
 
 mod acceptance;
+mod backfill;
+mod bad_places;
 mod daemon;
 mod hostile;
 mod killed;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use ostler_agent::remembering::Origin;
 use ostler_memory::capture::Wanted;
@@ -17,8 +18,9 @@ use crate::surroundings::Surroundings;
 /// How deep transcripts lie below the folder of all.
 const DEEPEST: usize = 6;
 
-/// How often a person is told how far it is.
+/// How often a person is told how far it is: after so many files, and when so much time has passed.
 const TOLD_EVERY: usize = 50;
+const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  ostler memory backfill\n  ostler memory backfill --from codex")]
@@ -34,13 +36,14 @@ pub(super) fn run(args: BackfillArgs, here: &Surroundings, place: &Place) -> Res
     let origins = Origin::ALL.into_iter().filter(|origin| wanted.is_none_or(|wanted| wanted == *origin));
     let files: Vec<(Origin, PathBuf)> =
         origins.flat_map(|origin| found(origin, here).into_iter().map(move |path| (origin, path))).collect();
-    let (mut sum, mut errors) = (Inserted::default(), 0);
+    let (mut sum, mut errors, mut told_at) = (Inserted::default(), 0, Instant::now());
     for (number, (origin, path)) in files.iter().enumerate() {
         let one = Wanted { path: path.clone(), origin: Some(*origin), session: None, cwd: None };
         let done = ingest(place, &mut store, &one, From::Cursor).map_err(MemoryError::from)?;
         sum = sum.and(done.rows);
         errors += done.errors;
-        if (number + 1) % TOLD_EVERY == 0 {
+        if (number + 1) % TOLD_EVERY == 0 || told_at.elapsed() > TOLD_AFTER {
+            told_at = Instant::now();
             display::tell(&format!("{} of {} files, {} inserted", number + 1, files.len(), sum.inserted));
         }
     }

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::{Value, json};
 
 use super::{capture, deferred, hook, line, stored, transcript};
@@ -89,31 +90,42 @@ fn without_the_flag_a_transcript_goes_into_the_store() {
     assert!(deferred(&ground).is_empty());
 }
 
-/// Each hook is one process, from its start to its end: the kernel counts what they start.
+/// Each hook is one process, from its start to its end. The kernel counts: a process that has ended and was not asked
+/// for yet tells what pages its children took; and who outlives it still has the variable that it was started with.
 #[test]
 fn twenty_hooks_at_once_start_nothing_and_lose_nothing() {
     let ground = Ground::new();
     let path = transcript(&ground, 5);
     let told = json!({"session_id": "sess-1", "transcript_path": path, "cwd": "/srv/project", "hook_event_name": "Stop"});
     let input = ground.put("told.json", &told.to_string());
+    let mark = format!("OSTLER_TEST_MARK={}", ground.at("").display());
     let hooks: Vec<_> = (0..20)
         .map(|_| {
             let mut command = ground.command(&["memory", "hook", "stop"]);
-            command.stdin(std::fs::File::open(&input).unwrap());
+            command.stdin(std::fs::File::open(&input).unwrap()).env("OSTLER_TEST_MARK", ground.at(""));
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         })
         .collect();
-    let mut seen_children = Vec::new();
     for hook in hooks {
-        let children =
-            std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", hook.id())).unwrap_or_default();
-        if !children.trim().is_empty() {
-            seen_children.push(children);
-        }
+        let id = WaitId::Pid(Pid::from_child(&hook));
+        waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", hook.id())).unwrap();
+        // After the name in parentheses: state, parent, …; the ninth and the eleventh are faults of children.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        assert_eq!((fields[0], fields[8], fields[10]), ("Z", "0", "0"), "{stat}");
         let output = crate::ground::ended(hook);
         assert_eq!((output.status.code(), output.stdout, output.stderr), (Some(0), vec![], vec![]));
     }
-    assert_eq!(seen_children, Vec::<String>::new());
+    let left: Vec<_> = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| {
+            let variables = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        })
+        .map(|entry| entry.file_name())
+        .collect();
+    assert_eq!(left, Vec::<std::ffi::OsString>::new());
     assert_eq!(stored(&ground).len(), 5);
 }
 

@@ -53,7 +53,7 @@ fn a_daemon_that_hangs_is_done_without() {
     assert_eq!((&told["status"], &told["events"]), (&json!("deferred"), &json!(2)));
 }
 
-/// As systemd does it: a socket as descriptor 3. It ends when nobody calls.
+/// As systemd does it: a socket as descriptor 3, which is there before anybody listens.
 #[test]
 fn a_socket_that_is_handed_over_is_used() {
     let ground = Ground::new();
@@ -63,7 +63,7 @@ fn a_socket_that_is_handed_over_is_used() {
     let program = env!("CARGO_BIN_EXE_ostler");
     // The shell moves the socket to its place and becomes the daemon.
     let script =
-        format!("exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec '{program}' memory daemon --idle 2s");
+        format!("exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec '{program}' memory daemon --idle 1h");
     let mut shell = ground.command(&[]);
     let variables: Vec<_> =
         shell.get_envs().map(|(name, value)| (name.to_owned(), value.unwrap().to_owned())).collect();
@@ -82,7 +82,56 @@ fn a_socket_that_is_handed_over_is_used() {
         assert!(Instant::now() < until, "it does not answer");
     }
     assert_eq!(capture(&ground, &path)["status"], "captured");
+    // Only one at a time, however it was started.
+    assert_eq!(ground.run(&["memory", "daemon"]).code, Some(2));
+    assert_eq!(ground.run(&["memory", "daemon", "stop"]).code, Some(0));
     let output = ended(child);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(stored(&ground).len(), 2);
+}
+
+#[test]
+fn a_daemon_that_nobody_calls_ends() {
+    let ground = Ground::new();
+    let ended = ground.run(&["memory", "daemon", "--idle", "50ms"]);
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "", ""));
+}
+
+/// What it wrote down while the daemon was away goes in when it comes.
+#[test]
+fn a_daemon_begins_with_what_waits() {
+    let ground = Ground::new();
+    capture(&ground, &transcript(&ground, 2));
+    assert_eq!(deferred(&ground).len(), 1);
+    assert_eq!(ground.run(&["memory", "daemon", "--idle", "50ms"]).code, Some(0));
+    assert!(deferred(&ground).is_empty());
+    assert_eq!(stored(&ground).len(), 2);
+}
+
+#[test]
+fn a_daemon_lets_go_when_the_key_is_changed() {
+    let ground = Ground::new();
+    let path = transcript(&ground, 2);
+    let daemon = start(&ground);
+    capture(&ground, &path);
+    let ended_well = ground.run(&["memory", "key", "rotate"]);
+    assert_eq!(ended_well.code, Some(0), "{}", ended_well.stderr);
+    assert_eq!(ended(daemon).status.code(), Some(0));
+    assert_eq!(stored(&ground).len(), 2);
+}
+
+#[test]
+fn the_units_for_systemd_name_the_socket_and_this_program() {
+    let ground = Ground::new();
+    let ended = ground.run(&["memory", "daemon", "install"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let unit =
+        |name: &str| std::fs::read_to_string(ground.at("home/.config/systemd/user").join(name)).unwrap();
+    let socket = unit("ostler-memory.socket");
+    let listens = format!("ListenStream={}\n", ground.at("ostler/memory/daemon.sock").display());
+    assert!(socket.contains(&listens) && socket.contains("SocketMode=0600\n"), "{socket}");
+    let service = unit("ostler-memory.service");
+    let starts = format!("ExecStart=\"{}\" memory daemon start\n", env!("CARGO_BIN_EXE_ostler"));
+    assert!(service.contains(&starts), "{service}");
+    assert!(service.contains(&format!("OSTLER_HOME={}", ground.at("ostler").display())), "{service}");
 }

@@ -1,10 +1,12 @@
 //! What must not harm: secrets, odd bytes, long lines, names that lead elsewhere, places that cannot be written.
 
 use std::fmt::Write as _;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
+use super::bad_places::shell;
 use super::{capture, deferred, hook, line, stored};
 use crate::ground::Ground;
 
@@ -61,6 +63,25 @@ fn odd_lines_harm_nothing() {
         capture(&ground, &path);
     }
     assert_eq!(stored(&ground), ["Before", "with\u{fffd}nul", "After"]);
+}
+
+/// A line of a gigabyte, all of it NUL: neither a hook nor a drain has room for a third of it.
+#[test]
+fn a_line_of_a_gigabyte_is_passed_over() {
+    let ground = Ground::new();
+    let path = ground.at("t.jsonl");
+    let mut file = std::fs::File::create(&path).unwrap();
+    file.write_all(line(0, "user", "Before").as_bytes()).unwrap();
+    // A hole: it takes no room on the disk.
+    file.seek(SeekFrom::Current(1 << 30)).unwrap();
+    file.write_all(format!("\n{}", line(1, "assistant", "After")).as_bytes()).unwrap();
+    let told = json!({"session_id": "sess-1", "transcript_path": path, "cwd": "/srv/project"});
+    ground.put("told.json", &told.to_string());
+    let script = "ulimit -v 350000; \"$0\" memory hook stop < ../told.json && \"$0\" memory hook stop < ../told.json && \
+         exec \"$0\" memory drain";
+    let output = shell(&ground, script);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(stored(&ground), ["Before", "After"]);
 }
 
 #[test]
