@@ -7,6 +7,7 @@ mod opening;
 mod rows;
 mod schema;
 mod sealing;
+mod taking_in;
 mod told;
 
 use std::io;
@@ -23,6 +24,7 @@ pub use facts::{CorrectError, Fact};
 pub use forgetting::Forgotten;
 pub use rows::Inserted;
 pub use sealing::{NewKey, Protection};
+pub use taking_in::{Name, Remark};
 pub(crate) use told::COLUMNS;
 pub use told::{Message, Totals};
 

@@ -9,7 +9,7 @@ use ostler_memory::capture::policy;
 use ostler_memory::deferral::{Event, Session, hash};
 use ostler_memory::place::Place;
 use ostler_memory::redaction::redacted;
-use ostler_memory::store::{Inserted, Message, PATIENT, Store};
+use ostler_memory::store::{Inserted, Message, Name, PATIENT, Remark, Store};
 use serde::{Deserialize, Serialize};
 
 use super::{MemoryError, drained};
@@ -45,14 +45,34 @@ struct Line {
     kind: String,
     mark: String,
     text: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pinned: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    corrected_by: Option<Correction>,
+}
+
+/// What a message was corrected by, as it is called everywhere.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Correction {
+    source: String,
+    session: String,
+    key: String,
 }
 
 pub(super) fn export(_args: ExportArgs, place: &Place) -> Result<ExitCode, Failure> {
     let store = drained(place)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let write = |message: Message| {
+        let new = message.replaced_by.and_then(|id| store.message(id).ok().flatten());
         let line = Line {
             v: 1,
+            pinned: message.pinned,
+            corrected_by: new.map(|new| Correction {
+                source: new.source,
+                session: new.session,
+                key: new.key,
+            }),
             ts: message.when(),
             source: message.source,
             session: message.session,
@@ -78,6 +98,7 @@ pub(super) fn import(args: ImportArgs, place: &Place) -> Result<ExitCode, Failur
     let policy = policy(place);
     let mut sum = Inserted::default();
     let mut open: Option<(Session, Vec<Event>)> = None;
+    let mut remarks = Vec::new();
     let mut put = |session: &Session, events: &[Event]| -> Result<(), MemoryError> {
         sum = sum.and(store.insert(session, events)?);
         Ok(())
@@ -89,6 +110,7 @@ pub(super) fn import(args: ImportArgs, place: &Place) -> Result<ExitCode, Failur
             reason: error.to_string(),
         })?;
         let Some(text) = redacted(&line.text, policy) else { continue };
+        remarks.extend(remark(&line));
         let session =
             Session { source: line.source, id: line.session, cwd: line.cwd, transcript: String::new() };
         let event = Event {
@@ -115,6 +137,24 @@ pub(super) fn import(args: ImportArgs, place: &Place) -> Result<ExitCode, Failur
     if let Some((session, events)) = open {
         put(&session, &events)?;
     }
+    // A correction may stand before or after what it corrects.
+    store.take_in(&remarks).map_err(MemoryError::from)?;
     display::text(&format!("{} inserted, {} already known\n", sum.inserted, sum.known))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was said about the message of a line, if anything was.
+fn remark(line: &Line) -> Option<Remark> {
+    let is_fact = line.kind == "fact";
+    let name = |source: &String, session: &String, key: &String| Name {
+        source: source.clone(),
+        session: session.clone(),
+        key: key.clone(),
+    };
+    (is_fact || line.pinned || line.corrected_by.is_some()).then(|| Remark {
+        name: name(&line.source, &line.session, &line.key),
+        is_fact,
+        is_pinned: line.pinned,
+        corrected_by: line.corrected_by.as_ref().map(|new| name(&new.source, &new.session, &new.key)),
+    })
 }

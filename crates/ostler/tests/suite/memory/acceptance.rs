@@ -212,6 +212,28 @@ fn what_is_exported_can_be_imported() {
 }
 
 #[test]
+fn pins_and_corrections_are_exported_too() {
+    let ground = Ground::new();
+    capture(&ground, &transcript(&ground, 2));
+    stored(&ground);
+    assert_eq!(ground.run(&["memory", "pin", "m1"]).code, Some(0));
+    assert_eq!(ground.run(&["memory", "correct", "m2", "Turn number 1 was elsewhere"]).code, Some(0));
+    assert_eq!(ground.run(&["memory", "remember", "The port is 8443"]).code, Some(0));
+    let exported = ground.run(&["memory", "export"]).stdout;
+    let other = Ground::new();
+    let file = other.put("all.jsonl", &exported).display().to_string();
+    for _ in 0..2 {
+        assert_eq!(other.run(&["memory", "import", &file]).code, Some(0));
+        assert_eq!(other.run(&["memory", "export"]).stdout, exported);
+    }
+    let found = other.run(&["memory", "recall", "--json", "turn number 1"]).stdout;
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["hits"][0]["text"], "Turn number 1 was elsewhere");
+    let status = other.run(&["memory", "status"]).stdout;
+    assert!(status.contains("4 messages in 3 sessions, 2 facts"), "{status}");
+}
+
+#[test]
 fn histories_of_agents_are_taken_in_once() {
     let ground = Ground::new();
     transcript(&ground, 3);
