@@ -186,6 +186,9 @@ pub(crate) struct KeyFile {
     /// Since when, in UTC.
     pub(crate) since: String,
     pub(crate) current: Slot,
+    /// The store may still be plain: it is being encrypted with this key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) sealing: bool,
     /// The key that is being changed to: the database has one of both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<Slot>,
@@ -193,7 +196,12 @@ pub(crate) struct KeyFile {
 
 impl KeyFile {
     pub(crate) fn new(current: Slot) -> Self {
-        Self { v: 1, since: jiff::Timestamp::now().to_string(), current, next: None }
+        Self { v: 1, since: jiff::Timestamp::now().to_string(), current, sealing: false, next: None }
+    }
+
+    /// Whether nothing is being changed: the store, if there is one, has this key.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.next.is_none() && !self.sealing
     }
 
     /// The file, if there is one.

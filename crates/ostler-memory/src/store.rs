@@ -167,6 +167,15 @@ impl Store {
     /// Opens the store to write, made if it is not there; waits this long for another writer. A plain store of before
     /// is encrypted first, by who has the patience.
     pub fn open(place: &Place, wait: Duration) -> Result<Self, StoreError> {
+        match Self::open_as_it_is(place, wait) {
+            Err(StoreError::WrongKey { .. }) if sealing::expect_plain(place, wait)? => {
+                Self::open_as_it_is(place, wait)
+            }
+            other => other,
+        }
+    }
+
+    fn open_as_it_is(place: &Place, wait: Duration) -> Result<Self, StoreError> {
         let version = rusqlite::version_number();
         if version < LEAST_SQLITE {
             return Err(StoreError::OldSqlite(version));

@@ -81,14 +81,20 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Looks. Is true as long as a [`Hold`] is held.
+    /// Looks. Is true as long as a [`Hold`] is held. Where the key file says enough, the store is not opened: who closes
+    /// a file that SQLite has open in the same process takes SQLite's locks away.
     pub(super) fn look(place: &Place, folder: &PrivateFolder) -> Result<Self, StoreError> {
-        let failed = |source| StoreError::Place { path: place.store(), source };
-        let form = form(folder, &name(&place.store())).map_err(failed)?;
         let keys = KeyFile::load(folder)
             .map_err(|source| StoreError::Place { path: place.key(), source })?
             .transpose()
             .map_err(|error| missing(place, error))?;
+        let form = match &keys {
+            Some(keys) if keys.is_settled() => match std::fs::symlink_metadata(place.store()) {
+                Ok(about) if about.len() > 0 => Form::Sealed,
+                Ok(_) | Err(_) => Form::Nothing,
+            },
+            Some(_) | None => form(place, folder)?,
+        };
         Ok(Self { form, keys })
     }
 
@@ -97,6 +103,7 @@ impl Standing {
         match (self.form, &self.keys) {
             (_, Some(keys)) if keys.next.is_some() => false,
             (Form::Plain, _) => wait < PATIENT,
+            (_, Some(keys)) if keys.sealing => false,
             (Form::Nothing, None) => false,
             (Form::Nothing | Form::Sealed, _) => true,
         }
@@ -127,12 +134,14 @@ pub(super) fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn form(folder: &PrivateFolder, name: &str) -> io::Result<Form> {
+/// By its first bytes.
+pub(super) fn form(place: &Place, folder: &PrivateFolder) -> Result<Form, StoreError> {
+    let failed = |source| StoreError::Place { path: place.store(), source };
     let mut head = Vec::new();
-    match folder.file(name) {
-        Ok(file) => file.take(PLAIN.len() as u64).read_to_end(&mut head)?,
+    match folder.file(&name(&place.store())) {
+        Ok(file) => file.take(PLAIN.len() as u64).read_to_end(&mut head).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Form::Nothing),
-        Err(error) => return Err(error),
+        Err(error) => return Err(failed(error)),
     };
     Ok(match head.as_slice() {
         [] => Form::Nothing,

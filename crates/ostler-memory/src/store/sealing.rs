@@ -7,14 +7,14 @@
 //! 4. It gets the store's name.
 //! 5. The key file names the new key only.
 //!
-//! All of it while nobody else has the store open. A plain store needs no first step: it tells what it is.
+//! All of it while nobody else has the store open. For a plain store the key file says that it may be one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::opening::{Form, Hold, Standing, With, connect, missing, name, told};
+use super::opening::{Form, Hold, Standing, With, connect, form, missing, name, told};
 use super::{Store, StoreError, schema};
 use crate::key::{Key, KeyFile, Kind, Passphrase, Slot};
 use crate::kill_point::reached;
@@ -94,6 +94,23 @@ impl Store {
     }
 }
 
+/// Somebody put a plain store in the place of an encrypted one: it is encrypted with the next opening. Says whether it
+/// was so.
+pub(super) fn expect_plain(place: &Place, wait: Duration) -> Result<bool, StoreError> {
+    let failed = |source| StoreError::Place { path: place.key(), source };
+    let folder = PrivateFolder::open(place.root()).map_err(failed)?;
+    // Who has it open has it with this key: then it is not plain.
+    let Ok(_alone) = Hold::take(place, &folder, With::Nobody, wait) else { return Ok(false) };
+    let keys = Standing::look(place, &folder)?.keys;
+    match keys.filter(|keys| keys.is_settled()) {
+        Some(keys) if form(place, &folder)? == Form::Plain => {
+            KeyFile { sealing: true, ..keys }.save(&folder, "seal.key").map_err(failed)?;
+            Ok(true)
+        }
+        Some(_) | None => Ok(false),
+    }
+}
+
 /// Brings file and key into order. The caller is the only one who has the store.
 pub(super) fn settle(place: &Place, folder: &PrivateFolder, wait: Duration) -> Result<(), StoreError> {
     let failed = |source| StoreError::Place { path: place.key(), source };
@@ -105,15 +122,20 @@ pub(super) fn settle(place: &Place, folder: &PrivateFolder, wait: Duration) -> R
         (Form::Sealed, None) => Err(StoreError::NoKey { path: place.store(), key: place.key() }),
         (Form::Plain, keys) => {
             let keys = match keys {
-                Some(keys) => KeyFile { next: None, ..keys },
-                None => KeyFile::new(Slot::raw().map_err(failed)?),
+                Some(keys) => KeyFile { next: None, sealing: true, ..keys },
+                None => KeyFile { sealing: true, ..KeyFile::new(Slot::raw().map_err(failed)?) },
             };
             let to = keys.current.key(place.passphrase()).map_err(|error| missing(place, error))?;
             keys.save(folder, "seal.key").map_err(failed)?;
             write_next(place, folder, None, &to, wait).inspect_err(|_| discard(folder))?;
-            swap(place, folder)
+            swap(place, folder)?;
+            KeyFile { sealing: false, ..keys }.save(folder, "seal.done").map_err(failed)
         }
         (Form::Nothing | Form::Sealed, Some(keys)) => match keys.next.clone() {
+            None if keys.sealing => {
+                discard(folder);
+                KeyFile { sealing: false, ..keys }.save(folder, "seal.done").map_err(failed)
+            }
             None => Ok(()),
             Some(next) => finish(place, folder, keys, next, wait),
         },
@@ -174,7 +196,7 @@ fn write_next(
 ) -> Result<(), StoreError> {
     let path = place.root().join(NEXT);
     let failed = |source| StoreError::Place { path: path.clone(), source };
-    let form = if from.is_some() { Form::Sealed } else { Form::Plain };
+    let was = if from.is_some() { Form::Sealed } else { Form::Plain };
     discard(folder);
     folder.create_empty(NEXT).map_err(failed)?;
     let copied = || -> Result<Option<(Connection, i64)>, rusqlite::Error> {
@@ -194,7 +216,7 @@ fn write_next(
         db.execute_batch(&format!("PRAGMA next.user_version = {version}; COMMIT; DETACH next"))?;
         Ok(Some((db, version)))
     };
-    let copied = copied().map_err(|error| told(place, form, error))?;
+    let copied = copied().map_err(|error| told(place, was, error))?;
     let (db, version) = copied.ok_or(StoreError::Busy)?;
     if version > schema::VERSION {
         return Err(StoreError::Newer { path: place.store(), found: version });

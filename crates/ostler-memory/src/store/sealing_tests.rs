@@ -148,3 +148,40 @@ fn a_newer_plain_store_is_left_alone() {
     assert!(matches!(found(&place), Err(StoreError::Newer { found: 99, .. })));
     assert!(std::fs::read(place.store()).unwrap() == before && !place.root().join(NEXT).exists());
 }
+
+#[test]
+fn a_plain_store_that_is_put_in_its_place_is_encrypted_with_its_key() {
+    let (_folder, place) = place();
+    filled(&place);
+    let key = std::fs::read(place.key()).unwrap();
+    made_plain(&place);
+    std::fs::write(place.key(), &key).unwrap();
+    assert_eq!(found(&place).unwrap(), ["the word is xylophone"]);
+    assert!(!bytes_have(&place, "xylophon"));
+    assert_eq!(std::fs::read(place.key()).unwrap(), key);
+}
+
+/// The kernel takes all locks of a process on a file away when the process closes that file once, however often it has
+/// it open. So nobody but SQLite may open the store of an open store.
+#[test]
+fn a_second_look_takes_no_lock_away() {
+    use std::os::unix::fs::MetadataExt as _;
+    let (_folder, place) = place();
+    filled(&place);
+    let store = Store::open(&place, PATIENT).unwrap();
+    store.totals().unwrap();
+    let file = format!(":{} ", std::fs::metadata(place.store()).unwrap().ino());
+    let process = format!(" {} ", std::process::id());
+    let locks = || {
+        let all = std::fs::read_to_string("/proc/locks").unwrap();
+        all.lines()
+            .filter(|line| line.contains("POSIX") && line.contains(&file) && line.contains(&process))
+            .count()
+    };
+    let held = locks();
+    assert!(held > 0, "{}", std::fs::read_to_string("/proc/locks").unwrap());
+    Store::protection(&place).unwrap();
+    drop(Store::open(&place, PATIENT).unwrap());
+    assert_eq!(locks(), held);
+    drop(store);
+}

@@ -40,6 +40,8 @@ pub(crate) enum MemoryError {
     },
     #[error("no daemon answers")]
     NoDaemon,
+    #[error("the key was not changed: another process has the store open")]
+    InUse,
     #[error("a passphrase has at least {} letters", ostler_memory::key::SHORTEST)]
     ShortPassphrase,
     #[error("these were two different passphrases")]
@@ -65,6 +67,9 @@ impl MemoryError {
             }
             Self::ShortPassphrase | Self::DifferentPassphrases => {
                 Some("nothing was changed; try again".to_owned())
+            }
+            Self::InUse => {
+                Some("end the agents that search memory, or wait until they do not, and try again".to_owned())
             }
             Self::NoPassphrase => Some("set OSTLER_MEMORY_NEW_PASSPHRASE".to_owned()),
             Self::Terminal(_) => None,
@@ -93,6 +98,7 @@ impl MemoryError {
             | Self::Program(_)
             | Self::Write { .. }
             | Self::Terminal(_)
+            | Self::InUse
             | Self::NoDaemon => false,
         }
     }

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use ostler_memory::daemon;
 use ostler_memory::key::{Kind, Passphrase};
 use ostler_memory::place::Place;
-use ostler_memory::store::{NewKey, Protection, Store};
+use ostler_memory::store::{NewKey, Protection, Store, StoreError};
 use serde_json::json;
 
 use super::{MemoryError, passphrase};
@@ -130,7 +130,10 @@ fn rotate(args: &RotateArgs, here: &Surroundings, place: &Place) -> Result<(), F
     let new = new.as_ref().map_or(NewKey::File, NewKey::Passphrase);
     // It has the store open. The next hook that calls starts it again, where systemd does.
     daemon::stop(place);
-    Store::rotate(place, new, OTHERS_LET_GO_WITHIN).map_err(MemoryError::from)?;
+    Store::rotate(place, new, OTHERS_LET_GO_WITHIN).map_err(|error| match error {
+        StoreError::Busy => MemoryError::InUse,
+        other => other.into(),
+    })?;
     let found = Store::protection(place).map_err(MemoryError::from)?;
     display::text(&format!("{}\n", told(&found, place)))
 }

@@ -174,3 +174,33 @@ fn a_store_of_a_newer_ostler_is_left_as_it_is() {
     }
     assert!(std::fs::read(ground.at("ostler/memory/memory.db")).unwrap() == before);
 }
+
+/// A hook wrote while the clock was a year ahead; then it was set right, and another one wrote.
+#[test]
+fn a_clock_that_goes_backwards_loses_nothing() {
+    let ground = Ground::new();
+    let path = transcript(&ground, 2);
+    capture(&ground, &path);
+    let early = deferred(&ground).remove(0);
+    let text = std::fs::read_to_string(&early).unwrap().replace("2026-", "2099-");
+    std::fs::write(ground.at("ostler/memory/deferred/sess-1-4070908800-0badc10c.jsonl"), text).unwrap();
+    std::fs::remove_file(early).unwrap();
+    let more = std::fs::read_to_string(&path).unwrap() + &line(2, "user", "Turn number 2 here");
+    std::fs::write(&path, more).unwrap();
+    assert_eq!(capture(&ground, &path)["events"], 1);
+    assert_eq!(deferred(&ground).len(), 2);
+    let mut found = stored(&ground);
+    found.sort();
+    assert_eq!(found, ["Turn number 0 here", "Turn number 1 here", "Turn number 2 here"]);
+    // What was said in the future is found, and no fresher than what was said now.
+    let found = ground.run(&["memory", "recall", "--json", "turn number"]);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    let hits = found["hits"].as_array().unwrap();
+    assert_eq!(hits.len(), 3);
+    for hit in hits {
+        let fresh = hit["parts"]["fresh"].as_f64().unwrap();
+        assert!((0.0..1.0).contains(&fresh), "{hit}");
+    }
+    let begun = json!({"session_id": "s", "transcript_path": "/x", "cwd": "/srv/project"});
+    assert!(hook(&ground, "session-start", &begun).stdout.contains("Turn number"));
+}
