@@ -170,7 +170,7 @@ impl Ground<'_> {
         let after = match origin {
             Origin::OpenCode => self.plugin(),
             Origin::Claude | Origin::Codex => {
-                let text = before.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or("{}\n");
+                let text = before.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or("{\n}\n");
                 settings::with(text, &self.entries(origin), TIMEOUT)
                     .map_err(|source| HooksError::Unreadable { path: path.clone(), source })?
             }

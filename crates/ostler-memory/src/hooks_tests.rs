@@ -87,10 +87,9 @@ fn what_is_not_ours_stays_as_it_was() {
     assert_eq!(yard.text(), FOREIGN);
 }
 
-/// Without the backup: our entries are put in and taken out again, and nothing but space between things is different.
-/// With it, not one byte is.
+/// Our entries are put in and taken out again, also without the backup, and not one other byte is different.
 #[test]
-fn outside_our_entries_every_letter_is_the_same() {
+fn outside_our_entries_every_byte_is_the_same() {
     let odd = [
         "{}",
         "{}\n",
@@ -102,16 +101,16 @@ fn outside_our_entries_every_letter_is_the_same() {
         "{\"hooks\":{\"Stop\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"mine\"}]}],\"Other\":[]},\"z\":0}",
         "{\n  \"hooks\": {\n    \"Stop\": [\n      {\n        \"hooks\": [] // nothing\n      }\n    ]\n  }\n}\n",
         "{\"env\":{\"KEY\":\"a // b /* c */ memory hook\"}}",
+        "{\"hooks\": {\"Stop\": [\n  {\"hooks\": [1, {\"command\": 2}]} // mine, and no other\n]}}",
         FOREIGN,
     ];
-    let letters = |text: &str| text.split_whitespace().collect::<String>();
     for text in odd {
         let yard = Yard::new();
         yard.put(text);
         let entries = yard.ground().entries(Origin::Claude);
         let with = settings::with(text, &entries, TIMEOUT).unwrap();
         assert_eq!(with.matches(" memory hook ").count(), 5, "{with}");
-        assert_eq!(letters(&settings::without(&with).unwrap()), letters(text), "{with}");
+        assert_eq!(settings::without(&with).unwrap(), text, "{with}");
         yard.install();
         yard.uninstall();
         assert_eq!(yard.text(), text);
@@ -133,6 +132,24 @@ fn our_entries_are_taken_out_of_settings_that_were_changed_since() {
         "{text}"
     );
     assert!(text.ends_with("\t\"tabbed\":\t[1,2,\n 3]\n}\n"), "{text}");
+}
+
+/// What others wrote around our entries, after we put them in.
+#[test]
+fn a_remark_beside_our_entry_stays() {
+    let ours = |name: &str| format!(r#"{{"command": "'/o/ostler' memory hook {name}"}}"#);
+    let (a, b) = (ours("stop"), ours("prompt"));
+    let table = [
+        (format!("[{a}, /* x */ 1]"), "[ /* x */ 1]"),
+        (format!("[1 /* , */, // y\n {a}]"), "[1 /* , */ // y\n ]"),
+        (format!("[1, {a}, {b}, 2]"), "[1, 2]"),
+        (format!("[{a}, {b}, 2]"), "[2]"),
+    ];
+    for (inner, want) in table {
+        let text = format!("{{\"hooks\": {{\"Stop\": [{{\"hooks\": {inner}}}]}}}}");
+        let want = format!("{{\"hooks\": {{\"Stop\": [{{\"hooks\": {want}}}]}}}}");
+        assert_eq!(settings::without(&text).unwrap(), want);
+    }
 }
 
 #[test]

@@ -1,11 +1,17 @@
 //! Settings as text with our entries in it, or without. Claude Code and Codex have the same shape:
 //! `{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "…"}]}]}}`.
+//!
+//! The text is parsed, and the parser's places are where ours is put in and cut out. Every other byte stays.
 
-use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
+use jsonc_parser::ast::{Array, Object, Value};
+use jsonc_parser::common::{Range, Ranged as _};
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 /// What every command of ours has in it, and no other.
 const OURS: &str = " memory hook ";
+
+/// How much further the inside of something stands.
+const STEP: &str = "  ";
 
 /// Why settings cannot be changed.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +25,7 @@ pub enum Unreadable {
 }
 
 /// Comments are kept where people wrote some; all else that JSON does not allow is a mistake.
-fn parsed(text: &str) -> Result<(CstRootNode, CstObject), Unreadable> {
+fn parsed(text: &str) -> Result<Object<'_>, Unreadable> {
     let options = ParseOptions {
         allow_comments: true,
         allow_loose_object_property_names: false,
@@ -32,42 +38,50 @@ fn parsed(text: &str) -> Result<(CstRootNode, CstObject), Unreadable> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let root = CstRootNode::parse(text, &options).map_err(|error| Unreadable::NotJson(error.to_string()))?;
-    let object = root.object_value().ok_or_else(|| Unreadable::Shape("the file".to_owned(), "an object"))?;
-    Ok((root, object))
-}
-
-fn hooks(top: &CstObject) -> Result<Option<CstObject>, Unreadable> {
-    match top.get("hooks") {
-        None => Ok(None),
-        Some(property) => property
-            .object_value()
-            .map(Some)
-            .ok_or_else(|| Unreadable::Shape("hooks".to_owned(), "an object")),
+    let found = parse_to_ast(text, &CollectOptions::default(), &options)
+        .map_err(|error| Unreadable::NotJson(error.to_string()))?;
+    match found.value {
+        Some(Value::Object(top)) => Ok(top),
+        Some(_) | None => Err(Unreadable::Shape("the file".to_owned(), "an object")),
     }
 }
 
-fn list(hooks: &CstObject, event: &str) -> Result<Option<CstArray>, Unreadable> {
-    match hooks.get(event) {
+fn hooks<'a, 'b>(top: &'b Object<'a>) -> Result<Option<&'b Object<'a>>, Unreadable> {
+    match top.properties.iter().find(|property| property.name.as_str() == "hooks") {
         None => Ok(None),
-        Some(property) => property
-            .array_value()
-            .map(Some)
-            .ok_or_else(|| Unreadable::Shape(format!("hooks.{event}"), "a list")),
+        Some(property) => match &property.value {
+            Value::Object(hooks) => Ok(Some(hooks)),
+            _ => Err(Unreadable::Shape("hooks".to_owned(), "an object")),
+        },
     }
 }
 
-/// The commands of one entry of a list.
-fn commands(entry: &CstNode) -> Vec<(CstNode, String)> {
-    let inner = entry.as_object().and_then(|entry| entry.array_value("hooks"));
-    let elements = inner.map(|inner| inner.elements()).unwrap_or_default();
-    elements
-        .into_iter()
-        .filter_map(|hook| {
-            let command = hook.as_object()?.get("command")?.value()?.as_string_lit()?.decoded_value().ok()?;
-            Some((hook, command))
-        })
-        .collect()
+fn list<'a, 'b>(hooks: &'b Object<'a>, event: &str) -> Result<Option<&'b Array<'a>>, Unreadable> {
+    match hooks.properties.iter().find(|property| property.name.as_str() == event) {
+        None => Ok(None),
+        Some(property) => match &property.value {
+            Value::Array(list) => Ok(Some(list)),
+            _ => Err(Unreadable::Shape(format!("hooks.{event}"), "a list")),
+        },
+    }
+}
+
+/// The list of one entry, and the command of each thing in it.
+fn commands<'a, 'b>(entry: &'b Value<'a>) -> Option<(&'b Array<'a>, Vec<Option<&'b str>>)> {
+    let Value::Object(entry) = entry else { return None };
+    let inner = entry.properties.iter().find(|property| property.name.as_str() == "hooks")?;
+    let Value::Array(inner) = &inner.value else { return None };
+    let command = |hook: &'b Value<'a>| {
+        let Value::Object(hook) = hook else { return None };
+        let command = hook.properties.iter().find(|property| property.name.as_str() == "command")?;
+        command.value.as_string_lit().map(|text| text.value.as_ref())
+    };
+    Some((inner, inner.elements.iter().map(command).collect()))
+}
+
+fn has(list: &Array<'_>, command: &str) -> bool {
+    let mut found = list.elements.iter().filter_map(commands).flat_map(|(_, commands)| commands);
+    found.any(|known| known == Some(command))
 }
 
 /// The text with one entry for each event, and no other of ours. Entries that are there as they should be stay.
@@ -76,99 +90,172 @@ pub(super) fn with(
     entries: &[(&'static str, String)],
     timeout: u32,
 ) -> Result<String, Unreadable> {
-    let (root, top) = parsed(text)?;
-    if let Some(hooks) = hooks(&top)? {
+    if let Some(hooks) = hooks(&parsed(text)?)? {
         for (event, _) in entries {
-            list(&hooks, event)?;
+            list(hooks, event)?;
         }
-        remove(&hooks, |event, command| {
-            !entries.iter().any(|(known, want)| *known == event && want == command)
-        });
     }
-    let hooks = top.object_value_or_set("hooks");
+    let is_old =
+        |event: &str, command: &str| !entries.iter().any(|(known, want)| *known == event && want == command);
+    let mut text = removed(text, is_old)?;
     for (event, command) in entries {
-        let list = hooks.array_value_or_set(event);
-        let is_there =
-            list.elements().iter().any(|entry| commands(entry).iter().any(|(_, found)| found == command));
-        if !is_there {
-            list.append(entry(command, timeout));
+        while let Some(longer) = step_towards(&text, event, command, timeout)? {
+            text = longer;
         }
     }
-    Ok(root.to_string())
+    Ok(text)
+}
+
+/// The text with what is missing first: the object of hooks, the list of the event, the entry. Nothing if none is.
+fn step_towards(text: &str, event: &str, command: &str, timeout: u32) -> Result<Option<String>, Unreadable> {
+    let top = parsed(text)?;
+    let Some(hooks) = hooks(&top)? else {
+        return Ok(Some(put(text, top.range, &of_object(&top), |inside| format!("\"hooks\": {{{inside}}}"))));
+    };
+    let Some(list) = list(hooks, event)? else {
+        let list = |inside: &str| format!("\"{event}\": [{inside}]");
+        return Ok(Some(put(text, hooks.range, &of_object(hooks), list)));
+    };
+    if has(list, command) {
+        return Ok(None);
+    }
+    let command = serde_json::Value::from(command);
+    let entry =
+        format!("{{\"hooks\": [{{\"type\": \"command\", \"command\": {command}, \"timeout\": {timeout}}}]}}");
+    Ok(Some(put(text, list.range, &of_list(list), |_| entry.clone())))
 }
 
 /// The text without entries of ours, and without lists that are empty now.
 pub(super) fn without(text: &str) -> Result<String, Unreadable> {
-    let (root, top) = parsed(text)?;
-    if let Some(hooks) = hooks(&top)?
-        && remove(&hooks, |_, _| true)
-        && hooks.properties().is_empty()
-        && let Some(property) = top.get("hooks")
-    {
-        property.remove();
-    }
-    Ok(root.to_string())
+    removed(text, |_, _| true)
 }
 
 /// Which events have the entry that they should have.
 pub(super) fn present(text: &str, entries: &[(&'static str, String)]) -> Result<Vec<String>, Unreadable> {
-    let (_, top) = parsed(text)?;
+    let top = parsed(text)?;
     let Some(hooks) = hooks(&top)? else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for (event, command) in entries {
-        let elements = list(&hooks, event)?.map(|list| list.elements()).unwrap_or_default();
-        if elements.iter().any(|entry| commands(entry).iter().any(|(_, known)| known == command)) {
+        if list(hooks, event)?.is_some_and(|list| has(list, command)) {
             found.push((*event).to_owned());
         }
     }
     Ok(found)
 }
 
-/// Takes out commands of ours. An entry or a list that had nothing else goes with them. Says whether anything went.
-fn remove(hooks: &CstObject, is_unwanted: impl Fn(&str, &str) -> bool) -> bool {
-    let mut went = false;
-    for property in hooks.properties() {
-        let Some(event) = property.decoded_name() else { continue };
-        let Some(list) = property.array_value() else { continue };
-        let mut went_here = false;
-        for entry in list.elements() {
-            let commands = commands(&entry);
-            let ours: Vec<&(CstNode, String)> = commands
-                .iter()
-                .filter(|(_, command)| {
-                    command.contains(OURS) && command.contains("ostler") && is_unwanted(&event, command)
-                })
-                .collect();
-            if ours.is_empty() {
-                continue;
-            }
-            went_here = true;
-            let all = entry
-                .as_object()
-                .and_then(|entry| entry.array_value("hooks"))
-                .map_or(0, |inner| inner.elements().len());
-            if ours.len() == all {
-                entry.remove();
-            } else {
-                for (hook, _) in ours {
-                    hook.clone().remove();
-                }
-            }
-        }
-        if went_here && list.elements().is_empty() {
-            property.remove();
-        }
-        went |= went_here;
+/// Takes out commands of ours. An entry or a list that had nothing else goes with them.
+fn removed(text: &str, is_unwanted: impl Fn(&str, &str) -> bool) -> Result<String, Unreadable> {
+    let mut text = text.to_owned();
+    while let Some(shorter) = without_one(&text, &is_unwanted)? {
+        text = shorter;
     }
-    went
+    Ok(text)
 }
 
-fn entry(command: &str, timeout: u32) -> CstInputValue {
-    let text = |text: &str| CstInputValue::String(text.to_owned());
-    let hook = CstInputValue::Object(vec![
-        ("type".to_owned(), text("command")),
-        ("command".to_owned(), text(command)),
-        ("timeout".to_owned(), CstInputValue::Number(timeout.to_string())),
-    ]);
-    CstInputValue::Object(vec![("hooks".to_owned(), CstInputValue::Array(vec![hook]))])
+/// The text without the first command of ours that is not wanted; nothing if there is none.
+fn without_one(text: &str, is_unwanted: impl Fn(&str, &str) -> bool) -> Result<Option<String>, Unreadable> {
+    let top = parsed(text)?;
+    let Some(hooks) = hooks(&top)? else { return Ok(None) };
+    for (place, property) in hooks.properties.iter().enumerate() {
+        let Value::Array(list) = &property.value else { continue };
+        for (number, entry) in list.elements.iter().enumerate() {
+            let Some((inner, commands)) = commands(entry) else { continue };
+            let is_ours = |command: &Option<&str>| {
+                command.is_some_and(|command| {
+                    command.contains(OURS)
+                        && command.contains("ostler")
+                        && is_unwanted(property.name.as_str(), command)
+                })
+            };
+            let Some(first) = commands.iter().position(is_ours) else { continue };
+            let outer = top.properties.iter().position(|property| property.name.as_str() == "hooks");
+            return Ok(Some(if commands.len() > 1 {
+                cut(text, inner.range, &of_list(inner), first)
+            } else if list.elements.len() > 1 {
+                cut(text, list.range, &of_list(list), number)
+            } else if hooks.properties.len() > 1 {
+                cut(text, hooks.range, &of_object(hooks), place)
+            } else {
+                cut(text, top.range, &of_object(&top), outer.unwrap_or_default())
+            }));
+        }
+    }
+    Ok(None)
+}
+
+fn of_object(object: &Object<'_>) -> Vec<Range> {
+    object.properties.iter().map(|property| property.range).collect()
+}
+
+fn of_list(list: &Array<'_>) -> Vec<Range> {
+    list.elements.iter().map(|element| element.range()).collect()
+}
+
+/// Puts something at the end of a list or an object: on a line of its own where its neighbours have theirs. `item` is
+/// told what an empty list or object within it should have inside.
+fn put(text: &str, container: Range, children: &[Range], item: impl Fn(&str) -> String) -> String {
+    let (at, before) = match children.last() {
+        Some(last) => (last.end, &text[container.start..last.start]),
+        None => (container.start + 1, &text[container.start..container.end - 1]),
+    };
+    let comma = if children.is_empty() { "" } else { "," };
+    let is_on_lines = before.contains('\n');
+    let indent = match children.last() {
+        Some(_) => indent(before),
+        None => format!("{}{STEP}", indent(before)),
+    };
+    let inserted = if is_on_lines {
+        let item = item(&format!("\n{indent}"));
+        format!("{comma}\n{indent}{item}")
+    } else {
+        let space = if children.is_empty() { "" } else { " " };
+        format!("{comma}{space}{}", item(""))
+    };
+    format!("{}{inserted}{}", &text[..at], &text[at..])
+}
+
+/// What stands at the beginning of the last line.
+fn indent(before: &str) -> String {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    line.chars().take_while(|letter| *letter == ' ' || *letter == '\t').collect()
+}
+
+/// Cuts one thing out of a list or an object, with its comma. What others wrote around it stays.
+fn cut(text: &str, container: Range, children: &[Range], number: usize) -> String {
+    let child = children[number];
+    let is_only = |from: usize, to: usize, letters: &str| text[from..to].trim() == letters;
+    let before = number.checked_sub(1).map(|before| children[before].end);
+    let (from, to, comma) = match (before, children.get(number + 1)) {
+        (Some(before), _) if is_only(before, child.start, ",") => (before, child.end, None),
+        (Some(before), _) => (child.start, child.end, comma_after(text, before)),
+        (None, Some(next)) if is_only(child.end, next.start, ",") => (child.start, next.start, None),
+        (None, Some(_)) => (child.start, child.end, comma_after(text, child.end)),
+        (None, None) if is_only(container.start + 1, child.start, "") => {
+            (container.start + 1, child.end, None)
+        }
+        (None, None) => (child.start, child.end, None),
+    };
+    match comma {
+        None => format!("{}{}", &text[..from], &text[to..]),
+        Some(comma) if comma < from => {
+            format!("{}{}{}", &text[..comma], &text[comma + 1..from], &text[to..])
+        }
+        Some(comma) => format!("{}{}{}", &text[..from], &text[to..comma], &text[comma + 1..]),
+    }
+}
+
+/// Where the next comma is that is not in a comment.
+fn comma_after(text: &str, at: usize) -> Option<usize> {
+    let mut rest = &text[at..];
+    loop {
+        rest = rest.trim_start();
+        rest = if let Some(comment) = rest.strip_prefix("//") {
+            comment.split_once('\n')?.1
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.split_once("*/")?.1
+        } else {
+            break;
+        };
+    }
+    rest.starts_with(',').then_some(text.len() - rest.len())
 }
