@@ -72,6 +72,7 @@ fn admitted(keeper: &Doorkeeper, folder: &Path, number: usize, tasks: &mut JoinS
         head: None,
         upstreams: Vec::new(),
         programs: None,
+        memory: None,
     };
     let (route, mut events) = keeper.admit(terms).unwrap();
     tasks.spawn(async move { while events.recv().await.is_some() {} });

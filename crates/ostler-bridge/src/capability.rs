@@ -20,6 +20,8 @@ pub enum Capability {
     FilesWrite,
     /// To run programs in the workspace.
     Exec,
+    /// To search what was said in earlier sessions, and to keep facts.
+    Memory,
     /// To call the tools of this MCP server.
     Upstream(String),
 }
@@ -28,13 +30,14 @@ pub enum Capability {
 pub type Capabilities = BTreeSet<Capability>;
 
 /// Names that stand alone.
-const NAMES: [(&str, Capability); 6] = [
+const NAMES: [(&str, Capability); 7] = [
     ("artifacts", Capability::Artifacts),
     ("progress", Capability::Progress),
     ("ask", Capability::Ask),
     ("files:ro", Capability::FilesRead),
     ("files:rw", Capability::FilesWrite),
     ("exec", Capability::Exec),
+    ("memory", Capability::Memory),
 ];
 
 /// What is granted unless something else is said. Agents have their own tools for files and programs.
@@ -51,6 +54,7 @@ impl fmt::Display for Capability {
             Self::FilesRead => out.write_str("files:ro"),
             Self::FilesWrite => out.write_str("files:rw"),
             Self::Exec => out.write_str("exec"),
+            Self::Memory => out.write_str("memory"),
             Self::Upstream(server) => write!(out, "upstream:{server}"),
         }
     }
@@ -96,13 +100,19 @@ mod tests {
     fn lists_are_read_and_strange_words_are_refused() {
         let told = |list| parse(list).map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(told("").unwrap(), Vec::<String>::new());
-        assert_eq!(told("exec,files:rw,files:ro").unwrap(), ["files:ro", "files:rw", "exec"]);
+        assert_eq!(
+            told("memory,exec,files:rw,files:ro").unwrap(),
+            ["files:ro", "files:rw", "exec", "memory"]
+        );
         assert_eq!(told("ask, upstream:docs,artifacts").unwrap(), ["artifacts", "ask", "upstream:docs"]);
         assert_eq!(parse("artifacts,progress,ask").unwrap(), usual());
         for (list, hint) in [
             ("artifact", "did you mean `artifacts`?"),
             ("file:ro", "did you mean `files:ro`?"),
-            ("upstream:", "valid are artifacts, progress, ask, files:ro, files:rw, exec, upstream:NAME"),
+            (
+                "upstream:",
+                "valid are artifacts, progress, ask, files:ro, files:rw, exec, memory, upstream:NAME",
+            ),
         ] {
             assert_eq!(parse(list).unwrap_err().hint().unwrap(), hint);
         }

@@ -12,7 +12,7 @@ pub(crate) fn for_loopback() -> Result<reqwest::Client, reqwest::Error> {
 }
 
 /// A client for a server of others. Certificates are those that the machine trusts; who talks without TLS needs none.
-pub(crate) fn for_server(url: &str) -> Result<reqwest::Client, reqwest::Error> {
+pub fn for_server(url: &str) -> Result<reqwest::Client, reqwest::Error> {
     if !url.starts_with("https://") {
         return without_certificates().build();
     }

@@ -12,7 +12,7 @@
 
 mod attendant;
 pub mod capability;
-mod client;
+pub mod client;
 pub mod door;
 pub mod event;
 pub mod memory;

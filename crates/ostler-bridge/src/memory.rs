@@ -3,12 +3,21 @@
 
 mod calls;
 mod tools;
+mod warm;
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use ostler_memory::place::Place;
+use rmcp::model::{JsonObject, Tool as Listing};
 use serde_json::{Value, json};
+
+use crate::route::locked;
+use crate::tools::Said;
 
 /// Versions of the protocol that are spoken; the newest is offered to whoever asks for another.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -26,17 +35,33 @@ pub struct MemoryServer {
     place: Place,
     /// The project that is preferred.
     project: String,
+    warm: Mutex<warm::Warm>,
 }
 
 impl MemoryServer {
     /// Of this place. `cwd` is where the agent works: its project is preferred.
     pub fn new(place: Place, cwd: &std::path::Path) -> Self {
         let cwd: PathBuf = std::fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
-        Self { place, project: ostler_memory::project::of(&cwd.display().to_string()) }
+        let project = ostler_memory::project::of(&cwd.display().to_string());
+        Self { place, project, warm: Mutex::default() }
     }
 
     /// Answers until the input ends. A line that is no message gets an error, and the next one is read.
-    pub fn serve(&self, mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+    pub fn serve(&self, input: impl BufRead, output: impl Write) -> io::Result<()> {
+        let (serving, ended) = mpsc::sync_channel::<()>(1);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                while ended.recv_timeout(warm::KEPT_OPEN) == Err(RecvTimeoutError::Timeout) {
+                    locked(&self.warm).close_after(warm::KEPT_OPEN);
+                }
+            });
+            let done = self.attend(input, output);
+            drop(serving);
+            done
+        })
+    }
+
+    fn attend(&self, mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
         loop {
             let mut line = Vec::new();
             let count = io::Read::take(&mut input, LONGEST).read_until(b'\n', &mut line)?;
@@ -56,6 +81,7 @@ impl MemoryServer {
                 bytes.push(b'\n');
                 output.write_all(&bytes)?;
                 output.flush()?;
+                locked(&self.warm).fill(&self.place);
             }
         }
     }
@@ -70,7 +96,10 @@ impl MemoryServer {
             "ping" => told(id, json!({})),
             "tools/list" => told(id, json!({"tools": tools::list()})),
             "tools/call" => match tools::is_known(&params["name"]) {
-                Some(name) => told(id, self.call(name, &params["arguments"])),
+                Some(name) => {
+                    let (text, is_error) = self.call(name, &params["arguments"]);
+                    told(id, json!({"content": [{"type": "text", "text": text}], "isError": is_error}))
+                }
                 None => failed(id, INVALID, &format!("there is no tool {}", params["name"])),
             },
             "resources/list" => told(id, json!({"resources": []})),
@@ -80,11 +109,33 @@ impl MemoryServer {
         })
     }
 
-    /// Calls a tool. What goes wrong is told as its result: the model can do something about it.
-    fn call(&self, name: &'static str, arguments: &Value) -> Value {
-        match calls::Call::new(&self.place, &self.project).perform(name, arguments) {
-            Ok(value) => json!({"content": [{"type": "text", "text": value.to_string()}], "isError": false}),
-            Err(reason) => json!({"content": [{"type": "text", "text": reason}], "isError": true}),
+    /// Calls a tool; what goes wrong is told as its result: the model can do something about it. One call at a time.
+    fn call(&self, name: &'static str, arguments: &Value) -> (String, bool) {
+        let mut warm = locked(&self.warm);
+        match calls::Call::new(&self.place, &self.project, &mut warm).perform(name, arguments) {
+            Ok(value) => (value.to_string(), false),
+            Err(reason) => (reason, true),
+        }
+    }
+
+    /// The tool of this name, for the bridge of a run.
+    pub(crate) fn tool(name: &str) -> Option<&'static str> {
+        tools::is_known(&Value::from(name))
+    }
+
+    /// What the bridge tells of its tools.
+    pub(crate) fn listings() -> Vec<Listing> {
+        tools::list().into_iter().filter_map(|tool| serde_json::from_value(tool).ok()).collect()
+    }
+
+    /// Calls a tool for the agent of a run. Blocks for as long as a search takes.
+    pub(crate) fn perform(&self, name: &'static str, arguments: Option<JsonObject>) -> Said {
+        let done = self.call(name, &Value::Object(arguments.unwrap_or_default()));
+        // A run may last for hours, and searches seldom.
+        locked(&self.warm).close_after(Duration::ZERO);
+        match done {
+            (text, false) => Said::Done(text),
+            (text, true) => Said::Failed(text),
         }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) use handing::{Claimed, Draft, Handed};
 
 use crate::capability::{Capabilities, Capability};
 use crate::event::{BridgeEvent, Telling};
+use crate::memory::MemoryServer;
 use crate::receipts::{Broken, Chain, Head, Past, Receipt, ReceiptError, ReceiptKind, Verified};
 use crate::secret::{Key, NoRandomness, Token};
 use crate::store::{self, Artifact, Store, StoreError};
@@ -52,9 +53,16 @@ pub struct Terms {
     pub upstreams: Vec<Arc<Upstream>>,
     /// With what programs are run for the agent. Without it, tools that run programs are not offered.
     pub programs: Option<Programs>,
+    /// What was said in earlier sessions, where that is granted.
+    pub memory: Option<Arc<MemoryServer>>,
 }
 
 impl Terms {
+    /// Memory, if the agent may search it.
+    pub(crate) fn granted_memory(&self) -> Option<&Arc<MemoryServer>> {
+        self.memory.as_ref().filter(|_| self.capabilities.contains(&Capability::Memory))
+    }
+
     /// Servers of others to whom the agent may talk.
     pub(crate) fn granted_upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.upstreams.iter().filter(|upstream| {
@@ -71,7 +79,8 @@ impl Terms {
     pub(crate) fn listings(&self) -> Vec<Listing> {
         let own = Tool::ALL.into_iter().filter(|tool| self.offers(*tool));
         let own = own.map(|tool| tool.listing(&self.kinds));
-        own.chain(self.granted_upstreams().flat_map(|upstream| upstream.listings())).collect()
+        let memory = self.granted_memory().map(|_| MemoryServer::listings()).unwrap_or_default();
+        own.chain(memory).chain(self.granted_upstreams().flat_map(|upstream| upstream.listings())).collect()
     }
 }
 

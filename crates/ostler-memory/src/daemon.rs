@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::capture::Wanted;
 use crate::drain;
+use crate::filling::Slices;
 use crate::ingest::{self, From};
 use crate::place::Place;
 use crate::private::PrivateFolder;
@@ -167,13 +168,21 @@ pub fn serve(place: &Place, seat: &Seat, idle: Duration) -> Result<(), DaemonErr
     let mut store = Store::open(place, PATIENT)?;
     drain::drain(place, &mut store, None)?;
     seat.listener.set_nonblocking(true).map_err(failed)?;
+    let mut vectors = Slices::default();
+    vectors.look(place, &store);
     loop {
+        // Who calls goes before vectors, which are made one message at a time.
+        let wait = if vectors.has_work() { Duration::ZERO } else { idle };
         let wait = Timespec {
-            tv_sec: i64::try_from(idle.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: idle.subsec_nanos().into(),
+            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: wait.subsec_nanos().into(),
         };
         let mut ready = [PollFd::new(&seat.listener, PollFlags::IN)];
         match poll(&mut ready, Some(&wait)) {
+            Ok(0) if vectors.has_work() => {
+                vectors.step(place, &mut store);
+                continue;
+            }
             Ok(0) => return Ok(()),
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
@@ -183,6 +192,7 @@ pub fn serve(place: &Place, seat: &Seat, idle: Duration) -> Result<(), DaemonErr
         if answer(place, &mut store, &stream).unwrap_or(Next::GoOn) == Next::Stop {
             return Ok(());
         }
+        vectors.look(place, &store);
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`deferral`], [`cursor`], [`capture`]: taken down beside the store, within milliseconds.
 //! - [`store`]: the database; [`key`]: what it is encrypted with; [`drain`], [`ingest`]: what goes into it, each record
 //!   once; [`shield`]: labels; [`project`], [`names`]: what it is found by.
+//! - [`embedding`], [`model`], [`filling`]: what a text means, by a model that users fetch; [`meaning`]: to search by it.
 //! - [`recall`]: found again; [`prefix`]: what a new session is told; [`hooks`]: entries in the settings of agents.
 //! - [`daemon`]: an optional accelerator.
 //!
@@ -18,10 +19,14 @@ pub mod cursor;
 pub mod daemon;
 pub mod deferral;
 pub mod drain;
+pub mod embedding;
+pub mod filling;
 pub mod hooks;
 pub mod ingest;
 pub mod key;
 pub mod kill_point;
+pub mod meaning;
+pub mod model;
 pub mod names;
 pub mod opencode;
 pub mod place;

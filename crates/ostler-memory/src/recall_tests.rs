@@ -150,3 +150,50 @@ fn a_new_session_is_told_little_and_nothing_that_orders() {
     let text = crate::prefix::prefix(&store, beginning).unwrap().unwrap();
     assert!(text.chars().count() <= crate::prefix::MOST_LETTERS, "{}", text.len());
 }
+
+#[test]
+fn words_that_are_everywhere_find_the_newest_that_has_all() {
+    let texts: Vec<String> = (0..6_000)
+        .map(|at| match at % 1_000 {
+            7 => format!("parser and gateway, number {at}"),
+            _ => format!("only the {} here", if at % 2 == 0 { "parser" } else { "gateway" }),
+        })
+        .collect();
+    let (_folder, store) = store_of(&[("s", "/p", &texts.iter().map(String::as_str).collect::<Vec<_>>())]);
+    // Above the budget: what a store of a million messages has of every word.
+    let counted = [(30_000, "gateway".to_owned()), (40_000, "parser".to_owned())];
+    let question = Question::new("parser gateway", NOW, 5);
+    let found = lexical::everywhere(&store, &question, &counted, 6_000).unwrap();
+    let best: Vec<i64> = found.iter().filter(|(_, score)| **score == 1.0).map(|(id, _)| *id).collect();
+    // Of the newest 4,000 only: the budget is a third less than the rarest word has.
+    assert_eq!(best.len(), 4, "{best:?}");
+    assert!(found.len() <= 2 * CANDIDATES, "{}", found.len());
+    assert_eq!(lexical::occurrences(&store, "parser", 6_000).unwrap(), 3_006);
+    assert_eq!(lexical::occurrences(&store, "nowhere", 6_000).unwrap(), 0);
+}
+
+#[test]
+fn nearly_the_same_is_told_once() {
+    let same = "The retry limit of the gateway is five, said the review of the module today";
+    let (_folder, store) = store_of(&[
+        ("s", "/p", &[same, "The retry limit of the parser is nine"]),
+        ("t", "/p", &["the retry limit of the  gateway is FIVE, said the review of the module today!"]),
+    ]);
+    assert_eq!(store.recall(&Question::new("retry limit", NOW, 5)).unwrap().hits.len(), 2);
+}
+
+#[test]
+fn the_last_session_of_a_project_is_the_one_that_spoke_last() {
+    let (_folder, mut store) = store_of(&[("old", "/p", &["first", "second"]), ("new", "/p", &["third"])]);
+    let last = |store: &Store| -> Vec<String> {
+        let found = store.last_of_project("/p", "mine", 2).unwrap();
+        found.into_iter().map(|message| message.text).collect()
+    };
+    assert_eq!(last(&store), ["third"]);
+    // It goes on, after the other one had begun.
+    let session =
+        Session { source: "claude".into(), id: "old".into(), cwd: "/p".into(), ..Session::default() };
+    let event = Event { ts: "2026-11-17T10:00:00Z".to_owned(), ..said("9", "fourth") };
+    store.insert(&session, &[event]).unwrap();
+    assert_eq!(last(&store), ["second", "fourth"]);
+}

@@ -9,6 +9,7 @@ mod schema;
 mod sealing;
 mod taking_in;
 mod told;
+mod vectors;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ pub use sealing::{NewKey, Protection};
 pub use taking_in::{Name, Remark};
 pub(crate) use told::COLUMNS;
 pub use told::{Message, Totals};
+pub use vectors::Reached;
 
 /// The least version of SQLite whose write-ahead log is known not to lose a commit.
 const LEAST_SQLITE: i32 = 3_051_003;
@@ -230,4 +232,4 @@ fn make_private(folder: &PrivateFolder, path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 #[path = "store_tests.rs"]
-mod tests;
+pub(crate) mod tests;

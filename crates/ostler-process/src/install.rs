@@ -219,7 +219,7 @@ async fn first_that_starts(
 }
 
 /// What a folder takes on disk. What disappears meanwhile does not count.
-fn size_on_disk(folder: &Path) -> u64 {
+pub(crate) fn size_on_disk(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     /// `stat` counts in these, whatever the file system's own blocks are.
     const STAT_BLOCK_BYTES: u64 = 512;

@@ -47,6 +47,11 @@ impl Progress {
     /// Shows a step.
     pub(crate) fn show(&mut self, step: &Step) {
         let (stage, size) = self.words(step);
+        self.say(stage, &size);
+    }
+
+    /// Shows what is being done, which stays the same for a while, and what of it changes.
+    pub(crate) fn say(&mut self, stage: String, size: &str) {
         match &mut self.shown {
             Shown::Moving(bar) => bar.set_message(format!("{stage}{size}")),
             Shown::Lines { told } => {

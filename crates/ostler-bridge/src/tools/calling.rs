@@ -1,5 +1,6 @@
 //! One call of a tool, from its arguments to what the agent reads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::JsonObject;
@@ -9,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::wording::{self, Said};
 use super::{Tool, arguments, workspace};
 use crate::event::{BridgeEvent, Ended};
+use crate::memory::MemoryServer;
 use crate::route::{Asking, Room};
 
 /// How long a question waits, unless the agent says otherwise.
@@ -37,11 +39,14 @@ pub(crate) async fn call(call: Call<'_>) -> (Said, Ended) {
     let cancelled = call.cancelled;
     let said = match Tool::named(call.name).filter(|tool| call.room.terms.offers(*tool)) {
         Some(tool) => perform(tool, call).await,
-        None => {
-            let listings = call.room.terms.listings();
-            let offered: Vec<String> = listings.into_iter().map(|tool| tool.name.into_owned()).collect();
-            wording::not_offered(call.name, &offered)
-        }
+        None => match MemoryServer::tool(call.name).zip(call.room.terms.granted_memory()) {
+            Some((tool, memory)) => remember(tool, Arc::clone(memory), call.arguments).await,
+            None => {
+                let listings = call.room.terms.listings();
+                let offered: Vec<String> = listings.into_iter().map(|tool| tool.name.into_owned()).collect();
+                wording::not_offered(call.name, &offered)
+            }
+        },
     };
     let ended = match &said {
         _ if cancelled.is_cancelled() => Ended::Cancelled,
@@ -49,6 +54,12 @@ pub(crate) async fn call(call: Call<'_>) -> (Said, Ended) {
         Said::Failed(_) => Ended::Failed,
     };
     (said, ended)
+}
+
+/// Searches memory, on a thread of its own: a search waits for the disk.
+async fn remember(tool: &'static str, memory: Arc<MemoryServer>, arguments: Option<JsonObject>) -> Said {
+    let searching = tokio::task::spawn_blocking(move || memory.perform(tool, arguments));
+    searching.await.unwrap_or_else(|_| Said::Failed("Memory failed. Go on without it.".to_owned()))
 }
 
 async fn perform(tool: Tool, mut call: Call<'_>) -> Said {

@@ -58,6 +58,7 @@ impl Ground {
             head: None,
             upstreams: Vec::new(),
             programs: None,
+            memory: None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! What an agent can do at the bridge, and what it is told.
 
+use std::sync::Arc;
+
 use ostler_bridge::capability::{Capabilities, parse};
 use ostler_bridge::event::{BridgeEvent, Ended};
 use ostler_bridge::route::Terms;
@@ -226,4 +228,35 @@ async fn what_cannot_be_recorded_is_not_accepted() {
     let said = guest.says("submit_artifact", json!({ "type": "plan", "content": PLAN })).await;
     assert!(said.starts_with("failed: `plan` could not be recorded"), "{said}");
     assert_eq!(route.standing().missing().len(), 1);
+}
+
+#[tokio::test]
+async fn memory_is_offered_where_it_is_granted() {
+    let ground = Ground::new().await;
+    let place = ostler_memory::place::Place::new(ground.terms(RUN).folder.join("memory"));
+    let server = Arc::new(ostler_bridge::memory::MemoryServer::new(place, &ground.terms(RUN).workspace));
+    let with = |list: &str| Terms {
+        capabilities: parse(list).unwrap(),
+        memory: Some(Arc::clone(&server)),
+        ..ground.terms(RUN)
+    };
+    let (route, _events) = ground.keeper.admit(with("progress")).unwrap();
+    assert!(!Guest::of(&route).tools().await.iter().any(|tool| tool.starts_with("memory_")));
+    let said = Guest::of(&route).says("memory_search", json!({"query": "port"})).await;
+    assert!(said.starts_with("failed: There is no tool called `memory_search` in this run."), "{said}");
+    drop(route);
+    let (route, _events) = ground.keeper.admit(with("memory")).unwrap();
+    let guest = Guest::of(&route);
+    let tools = guest.tools().await;
+    assert_eq!(tools.iter().filter(|tool| tool.starts_with("memory_")).count(), 9, "{tools:?}");
+    assert_eq!(route.preflight().await.unwrap(), tools);
+    let said = guest.says("memory_remember", json!({"text": "The port is 8080"})).await;
+    assert_eq!(said, r#"ok: {"id":"m1"}"#);
+    let said = guest.says("memory_search", json!({"query": "which port"})).await;
+    assert!(
+        said.starts_with("ok: ") && said.contains("The port is 8080") && said.contains("\"m1\""),
+        "{said}"
+    );
+    let said = guest.says("memory_get", json!({"id": "m9"})).await;
+    assert_eq!(said, "failed: there is no message m9");
 }

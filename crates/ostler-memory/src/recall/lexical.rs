@@ -2,14 +2,18 @@
 
 use std::collections::HashMap;
 
+use rusqlite::params_from_iter;
 use rusqlite::types::Value;
-use rusqlite::{OptionalExtension as _, params, params_from_iter};
 
 use super::{CANDIDATES, Question};
 use crate::store::{Store, StoreError};
 
 /// How many messages the words of a question may occur in, all together: each of them is weighed.
 const MOST_WEIGHED: i64 = 20_000;
+
+/// Among how many of the newest messages a word is looked for first, to tell whether it is worth counting: the index has
+/// no counts, and counting a word that is everywhere takes as long as weighing it.
+const LOOKED_AT: i64 = 4_096;
 
 /// What a match in the parts of names counts, beside one in the text.
 const NAMES: f64 = 0.5;
@@ -25,68 +29,81 @@ pub(super) struct ByWords {
 }
 
 pub(super) fn candidates(store: &Store, question: &Question<'_>) -> Result<ByWords, StoreError> {
-    let words = affordable(store, &question.words())?;
-    let by_words = if words.is_empty() {
-        Scores::new()
-    } else {
-        let query: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        search(store, question, &query.join(" OR "))?
-    };
-    let mut exact = Scores::new();
-    for phrase in question.exact() {
-        // A phrase of a single common word would weigh half the store.
-        if !phrase.chars().any(char::is_alphanumeric) {
-            continue;
-        }
-        for id in search(store, question, &quoted(&phrase))?.into_keys() {
-            *exact.entry(id).or_default() += 1.0;
-        }
-    }
-    Ok(ByWords { words: by_words, exact })
-}
-
-/// The rarest words whose occurrences stay within the budget; at least one.
-fn affordable(store: &Store, words: &[String]) -> Result<Vec<String>, StoreError> {
+    let newest: Option<i64> =
+        store.db.prepare_cached("SELECT max(id) FROM message")?.query_row([], |row| row.get(0))?;
     let mut counted = Vec::new();
-    for word in words {
-        let count = occurrences(store, word)?;
+    for word in question.words() {
+        let count = occurrences(store, &word, newest.unwrap_or(0))?;
         if count > 0 {
             counted.push((count, word));
         }
     }
     counted.sort();
+    let chosen = affordable(&counted);
+    let words = if chosen.is_empty() {
+        everywhere(store, question, &counted, newest.unwrap_or(0))?
+    } else {
+        let query: Vec<String> = chosen.iter().map(|word| quoted(word)).collect();
+        weighed(store, question, &query.join(" OR "))?
+    };
+    let mut exact = Scores::new();
+    for phrase in question.exact() {
+        if !phrase.chars().any(char::is_alphanumeric) {
+            continue;
+        }
+        for id in newest_with(store, question, &quoted(&phrase), 0)? {
+            *exact.entry(id).or_default() += 1.0;
+        }
+    }
+    Ok(ByWords { words, exact })
+}
+
+/// The rarest words whose occurrences stay within the budget.
+fn affordable(counted: &[(i64, String)]) -> Vec<&str> {
     let mut sum = 0;
-    let fits = |(count, _): &&(i64, &String)| {
+    let fits = |(count, _): &&(i64, String)| {
         sum += count;
         sum <= MOST_WEIGHED
     };
-    let mut chosen: Vec<String> = counted.iter().take_while(fits).map(|(_, word)| (*word).clone()).collect();
-    if chosen.is_empty() {
-        chosen.extend(counted.first().map(|(_, word)| (*word).clone()));
-    }
-    Ok(chosen)
+    counted.iter().take_while(fits).map(|(_, word)| word.as_str()).collect()
 }
 
-/// In how many messages a word occurs, as the index sees it: by its stem.
-fn occurrences(store: &Store, word: &str) -> Result<i64, StoreError> {
-    store.db.execute_batch(
-        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.asked USING fts5 (word, tokenize='porter unicode61');
-         CREATE VIRTUAL TABLE IF NOT EXISTS temp.stems USING fts5vocab (temp, asked, row);
-         DELETE FROM temp.asked;",
-    )?;
-    store.db.prepare_cached("INSERT INTO temp.asked (word) VALUES (?1)")?.execute([word])?;
-    let stem: Option<String> = store
-        .db
-        .prepare_cached("SELECT term FROM temp.stems LIMIT 1")?
-        .query_row([], |row| row.get(0))
-        .optional()?;
-    let Some(stem) = stem else { return Ok(0) };
-    let count = store
-        .db
-        .prepare_cached("SELECT doc FROM seen WHERE term = ?1")?
-        .query_row(params![stem], |row| row.get(0))
-        .optional()?;
-    Ok(count.unwrap_or(0))
+/// In how many messages a word occurs, as the index sees it: by its stem. Exact within the budget; above it, about.
+pub(super) fn occurrences(store: &Store, word: &str, newest: i64) -> Result<i64, StoreError> {
+    let count = |after: i64, most: i64| -> Result<i64, StoreError> {
+        let mut statement = store.db.prepare_cached(
+            "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ?1 AND rowid > ?2 LIMIT ?3)",
+        )?;
+        Ok(statement.query_row((quoted(word), after, most), |row| row.get(0))?)
+    };
+    if newest > LOOKED_AT {
+        let about = count(newest - LOOKED_AT, LOOKED_AT)?.saturating_mul(newest) / LOOKED_AT;
+        if about > 2 * MOST_WEIGHED {
+            return Ok(about);
+        }
+    }
+    count(0, MOST_WEIGHED + 1)
+}
+
+/// What to find by if every word of a question is above the budget: the newest messages that have all of them, then the
+/// newest that have one. How often a word that is everywhere occurs in one tells little.
+pub(super) fn everywhere(
+    store: &Store,
+    question: &Question<'_>,
+    counted: &[(i64, String)],
+    newest: i64,
+) -> Result<Scores, StoreError> {
+    let Some((rarest, _)) = counted.first() else { return Ok(Scores::new()) };
+    // As many messages as have the rarest word about as often as the budget allows.
+    let reach = newest.saturating_mul(MOST_WEIGHED) / (*rarest).max(1);
+    let words: Vec<String> = counted.iter().map(|(_, word)| quoted(word)).collect();
+    let mut found = Scores::new();
+    for (joined, score) in [(" OR ", 1.0 / words.len() as f64), (" AND ", 1.0)] {
+        for id in newest_with(store, question, &words.join(joined), newest - reach)? {
+            found.insert(id, score);
+        }
+    }
+    Ok(found)
 }
 
 /// As a phrase: nothing in it is syntax.
@@ -94,13 +111,45 @@ fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('"', "\"\""))
 }
 
-fn search(store: &Store, question: &Question<'_>, query: &str) -> Result<Scores, StoreError> {
-    let mut sql = format!("SELECT w.rowid, bm25(words, 1.0, {NAMES}) AS score FROM words w");
-    let mut values: Vec<Value> = vec![query.to_owned().into()];
+/// The best by BM25. Each message that matches is weighed.
+fn weighed(store: &Store, question: &Question<'_>, query: &str) -> Result<Scores, StoreError> {
+    let what = format!("SELECT w.rowid, bm25(words, 1.0, {NAMES}) AS score FROM words w");
+    let (sql, values) = bounded(question, what, vec![query.to_owned().into()], "");
+    let mut statement = store.db.prepare_cached(&format!("{sql} ORDER BY score LIMIT {CANDIDATES}"))?;
+    let rows =
+        statement.query_map(params_from_iter(values), |row| Ok((row.get(0)?, -row.get::<_, f64>(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The newest that match, after this number. No more are looked at than are found.
+fn newest_with(
+    store: &Store,
+    question: &Question<'_>,
+    query: &str,
+    after: i64,
+) -> Result<Vec<i64>, StoreError> {
+    let what = "SELECT w.rowid FROM words w".to_owned();
+    let values = vec![query.to_owned().into(), after.into()];
+    let (sql, values) = bounded(question, what, values, " AND w.rowid > ?2");
+    let mut statement =
+        store.db.prepare_cached(&format!("{sql} ORDER BY w.rowid DESC LIMIT {CANDIDATES}"))?;
+    let rows = statement.query_map(params_from_iter(values), |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// A search of the words, within the project and the time that are asked for. `CROSS` has SQLite begin with the words.
+fn bounded(
+    question: &Question<'_>,
+    what: String,
+    mut values: Vec<Value>,
+    more: &str,
+) -> (String, Vec<Value>) {
+    let mut sql = what;
     if question.project.is_some() || question.since.is_some() {
-        sql.push_str(" JOIN message m ON m.id = w.rowid JOIN session s ON s.id = m.session");
+        sql.push_str(" CROSS JOIN message m ON m.id = w.rowid CROSS JOIN session s ON s.id = m.session");
     }
     sql.push_str(" WHERE words MATCH ?1");
+    sql.push_str(more);
     if let Some(project) = question.project {
         values.push(project.to_owned().into());
         sql.push_str(&format!(" AND s.project = ?{}", values.len()));
@@ -109,9 +158,26 @@ fn search(store: &Store, question: &Question<'_>, query: &str) -> Result<Scores,
         values.push(since.into());
         sql.push_str(&format!(" AND m.at >= ?{}", values.len()));
     }
-    sql.push_str(&format!(" ORDER BY score LIMIT {CANDIDATES}"));
-    let mut statement = store.db.prepare_cached(&sql)?;
-    let rows =
-        statement.query_map(params_from_iter(values), |row| Ok((row.get(0)?, -row.get::<_, f64>(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    (sql, values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rarest_words_are_chosen_within_the_budget() {
+        let table: [(&[(i64, &str)], &[&str]); 5] = [
+            (&[(1, "a"), (2, "b")], &["a", "b"]),
+            (&[(MOST_WEIGHED, "a")], &["a"]),
+            (&[(5, "a"), (MOST_WEIGHED - 5, "b"), (MOST_WEIGHED, "c")], &["a", "b"]),
+            (&[(MOST_WEIGHED + 1, "a"), (MOST_WEIGHED + 2, "b")], &[]),
+            (&[], &[]),
+        ];
+        for (counted, want) in table {
+            let counted: Vec<(i64, String)> =
+                counted.iter().map(|(count, word)| (*count, (*word).to_owned())).collect();
+            assert_eq!(affordable(&counted), want, "{counted:?}");
+        }
+    }
 }

@@ -83,6 +83,17 @@ impl<'a> Question<'a> {
 /// A day in milliseconds.
 const DAY: i64 = 86_400_000;
 
+/// From the day with which 1970 began.
+const WEEKDAYS: [&str; 7] = ["thursday", "friday", "saturday", "sunday", "monday", "tuesday", "wednesday"];
+
+/// A number in digits or, if it is small, in letters; not one that is larger than any time that is remembered.
+fn number(word: &str) -> Option<i64> {
+    const SMALL: [&str; 10] = ["a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+    let small = SMALL.iter().position(|name| *name == word || (word == "an" && *name == "a"));
+    let in_letters = small.and_then(|at| i64::try_from(at + 1).ok());
+    in_letters.or_else(|| word.parse().ok()).filter(|count| (0..10_000).contains(count))
+}
+
 impl Question<'_> {
     /// The time that its words name, in milliseconds since 1970: from, and until. Days are those of UTC.
     pub(super) fn window(&self) -> Option<(i64, i64)> {
@@ -93,32 +104,40 @@ impl Question<'_> {
         let today = self.now - self.now.rem_euclid(DAY);
         let days = |from: i64, until: i64| Some((today - from * DAY, today - until * DAY));
         let has = |words: &str| text.contains(&format!(" {words} "));
-        if has("today") || has("this morning") {
-            return days(0, -1);
-        }
-        if has("yesterday") || has("last night") {
-            return days(1, 0);
-        }
-        if has("last week") {
-            return days(14, 0);
-        }
-        if has("this week") {
-            return days(7, -1);
-        }
-        if has("last month") {
-            return days(61, 0);
+        let named: [(&[&str], i64, i64); 8] = [
+            (&["today", "this morning", "tonight"], 0, -1),
+            (&["yesterday", "last night"], 1, 0),
+            (&["last week"], 14, 0),
+            (&["this week"], 7, -1),
+            (&["last month"], 61, 0),
+            (&["this month"], 31, -1),
+            (&["last year"], 730, 0),
+            (&["recently", "lately"], 14, -1),
+        ];
+        if let Some((_, from, until)) = named.iter().find(|(said, _, _)| said.iter().any(|said| has(said))) {
+            return days(*from, *until);
         }
         let words: Vec<&str> = text.split_whitespace().collect();
         let ago = words.windows(3).find(|words| words[2] == "ago").and_then(|words| {
-            let count = words[0].parse::<i64>().ok().filter(|count| (0..10_000).contains(count))?;
-            match words[1] {
-                "day" | "days" => Some((count, 1)),
-                "week" | "weeks" => Some((7 * count, 4)),
+            let count = number(words[0])?;
+            match words[1].trim_end_matches('s') {
+                // The day it was then, and today.
+                "hour" => Some((count / 24 + 1, -1)),
+                "day" => Some((count, count - 1)),
+                "week" => Some((7 * count + 3, 7 * count - 4)),
+                "month" => Some((30 * count + 15, 30 * count - 16)),
+                "year" => Some((365 * count + 180, 365 * count - 180)),
                 _ => None,
             }
         });
-        if let Some((count, slack)) = ago {
-            return days(count + slack - 1, count - slack);
+        if let Some((from, until)) = ago {
+            return days(from, until);
+        }
+        // The last such day before today. The first of January 1970 was a Thursday.
+        let weekday = words.iter().find_map(|word| WEEKDAYS.iter().position(|day| day == word));
+        if let Some(weekday) = weekday {
+            let ago = (today / DAY - weekday as i64 - 1).rem_euclid(7) + 1;
+            return days(ago, ago - 1);
         }
         let day = words.iter().find_map(|word| format!("{word}T00:00:00Z").parse::<jiff::Timestamp>().ok());
         day.map(|day| (day.as_millisecond(), day.as_millisecond() + DAY))
@@ -136,7 +155,13 @@ mod tests {
             ("what did we do yesterday?", Some((9 * DAY, 10 * DAY))),
             ("Today: the port", Some((10 * DAY, 11 * DAY))),
             ("the bug of 3 days ago", Some((7 * DAY, 8 * DAY))),
+            ("two days ago", Some((8 * DAY, 9 * DAY))),
+            ("an hour ago", Some((9 * DAY, 11 * DAY))),
             ("decided on 1970-01-03", Some((2 * DAY, 3 * DAY))),
+            // The tenth day after Thursday is a Sunday.
+            ("what we said on Saturday", Some((9 * DAY, 10 * DAY))),
+            ("since Sunday", Some((3 * DAY, 4 * DAY))),
+            ("monday's build", Some((4 * DAY, 5 * DAY))),
             ("the day after", None),
             ("99999999999999999999 days ago", None),
         ];

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, vectors};
 
 /// What to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +54,10 @@ fn remove(db: &Connection) -> Result<u64, rusqlite::Error> {
              SELECT s.source || '/' || s.name, m.key FROM message m JOIN session s ON s.id = m.session
              WHERE m.id IN (SELECT id FROM leaving);
          DELETE FROM words WHERE rowid IN (SELECT id FROM leaving);
-         DELETE FROM vector WHERE message IN (SELECT id FROM leaving);
          DELETE FROM fact WHERE message IN (SELECT id FROM leaving);
          UPDATE fact SET replaced_by = NULL, valid_to = NULL WHERE replaced_by IN (SELECT id FROM leaving);",
     )?;
+    vectors::forget(db)?;
     let count = db.execute("DELETE FROM message WHERE id IN (SELECT id FROM leaving)", [])?;
     db.execute_batch(
         "DELETE FROM session WHERE id NOT IN (SELECT session FROM message);

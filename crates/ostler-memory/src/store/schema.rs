@@ -3,7 +3,7 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The version of a store of today.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
 
 /// From nothing to version 1. `words` finds messages by their words and keeps no copy of them: its second column has the
 /// parts of `camelCase` names. `seen` tells how often a word occurs.
@@ -69,6 +69,24 @@ CREATE TABLE job (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// From version 1 to 2. `vector` was empty until then. A number is never given twice, so that who has read the signs up to
+/// one has only to read on.
+const SECOND: &str = "
+DROP TABLE vector;
+CREATE TABLE vector (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    message INTEGER NOT NULL REFERENCES message (id),
+    part INTEGER NOT NULL,
+    ints BLOB NOT NULL,
+    UNIQUE (message, part)
+) STRICT;
+CREATE TABLE signs (
+    id INTEGER PRIMARY KEY,
+    message INTEGER NOT NULL,
+    bits BLOB NOT NULL
+) STRICT;
+";
+
 /// Brings a store to today's version, in one transaction. Gives the version of one that is newer, which is not touched.
 pub(super) fn migrate(db: &mut Connection) -> Result<Option<i64>, rusqlite::Error> {
     let found = version(db)?;
@@ -80,14 +98,19 @@ pub(super) fn migrate(db: &mut Connection) -> Result<Option<i64>, rusqlite::Erro
     db.pragma_update(None, "secure_delete", "ON")?;
     // The log is cut back to this after a large import.
     db.pragma_update(None, "journal_size_limit", 8 * 1024 * 1024)?;
+    // What a search reads again and again; SQLite's own 2 MB are less than one question needs in a large store.
+    db.pragma_update(None, "cache_size", -16 * 1024)?;
     if found == VERSION {
         return Ok(None);
     }
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if version(&change)? < 1 {
-        change.execute_batch(FIRST)?;
-        change.pragma_update(None, "user_version", VERSION)?;
+    let before = version(&change)?;
+    for (number, step) in (1..).zip([FIRST, SECOND]) {
+        if before < number {
+            change.execute_batch(step)?;
+        }
     }
+    change.pragma_update(None, "user_version", VERSION)?;
     change.commit()?;
     Ok(None)
 }

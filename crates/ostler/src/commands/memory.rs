@@ -11,6 +11,7 @@ mod hooks;
 mod keeping;
 mod key;
 mod mcp;
+mod model;
 mod passphrase;
 mod recall;
 
@@ -79,6 +80,8 @@ enum MemoryCommand {
     Key(key::Args),
     /// Tell what is wrong with memory, and what to do about it.
     Doctor(doctor::DoctorArgs),
+    /// The model that finds by meaning what shares no word with a question.
+    Model(model::Args),
     /// An MCP server on standard input and output, for agents to search with.
     Mcp(mcp::McpArgs),
     /// An optional accelerator: takes in what hooks hand over, at once.
@@ -105,6 +108,7 @@ impl MemoryCommand {
             | Self::Import(_)
             | Self::Backfill(_)
             | Self::Doctor(_)
+            | Self::Model(_)
             | Self::Mcp(_) => true,
         }
     }
@@ -153,6 +157,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         MemoryCommand::Backfill(args) => backfill::run(args, here, &place),
         MemoryCommand::Key(args) => key::run(args, here, &place),
         MemoryCommand::Doctor(args) => doctor::run(args, here, &place),
+        MemoryCommand::Model(args) => model::run(args, here, &place).await,
         MemoryCommand::Mcp(args) => mcp::run(args, here, place),
         MemoryCommand::Daemon(args) => daemon::run(args, here, &place),
     }

@@ -2,6 +2,7 @@
 
 mod behind_tls;
 mod handed_out;
+mod remembering;
 mod wrapping_up;
 
 use std::io::{BufRead as _, BufReader};

@@ -6,6 +6,7 @@ mod bad_places;
 mod daemon;
 mod hostile;
 mod killed;
+mod model;
 mod sealed;
 
 use std::io::Write as _;

@@ -4,8 +4,14 @@ use std::io;
 use std::path::PathBuf;
 
 use ostler_memory::daemon::DaemonError;
+use ostler_memory::embedding::EmbedError;
+use ostler_memory::filling::FillError;
 use ostler_memory::hooks::HooksError;
+use ostler_memory::model::ModelError;
 use ostler_memory::store::{CorrectError, StoreError};
+use ostler_process::pip::PipError;
+
+use super::model::HubError;
 
 /// Why a command of memory failed.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +21,17 @@ pub(crate) enum MemoryError {
     #[error(transparent)]
     Daemon(#[from] DaemonError),
     #[error(transparent)]
+    Embed(#[from] EmbedError),
+    #[error(transparent)]
+    Fill(#[from] FillError),
+    #[error(transparent)]
     Hooks(#[from] HooksError),
+    #[error(transparent)]
+    Hub(#[from] HubError),
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Pip(#[from] PipError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("there is no message m{0}")]
@@ -57,7 +73,12 @@ impl MemoryError {
         match self {
             Self::Correct(error) => error.hint(),
             Self::Daemon(error) => error.hint(),
+            Self::Embed(error) => error.hint(),
+            Self::Fill(error) => error.hint(),
             Self::Hooks(error) => error.hint(),
+            Self::Hub(error) => error.hint(),
+            Self::Model(error) => error.hint(),
+            Self::Pip(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Unknown(_) => Some("`ostler memory recall` tells the ids".to_owned()),
             Self::Time(_) => Some("say how long ago, like 7d or 12h, or a day, like 2026-11-16".to_owned()),
@@ -89,16 +110,22 @@ impl MemoryError {
             | Self::ShortPassphrase
             | Self::DifferentPassphrases
             | Self::NoPassphrase
+            | Self::Model(ModelError::Nothing { .. } | ModelError::Differs { .. })
             | Self::Daemon(DaemonError::Running) => true,
             Self::Correct(_)
             | Self::Daemon(_)
+            | Self::Embed(_)
+            | Self::Fill(_)
             | Self::Hooks(_)
+            | Self::Hub(_)
+            | Self::Pip(_)
             | Self::Store(_)
             | Self::Read { .. }
             | Self::Program(_)
             | Self::Write { .. }
             | Self::Terminal(_)
             | Self::InUse
+            | Self::Model(_)
             | Self::NoDaemon => false,
         }
     }

@@ -1,11 +1,14 @@
 //! What is kept, what waits, and putting the one to the other.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
+use ostler_memory::embedding::{Cores, MiniLm};
+use ostler_memory::filling::fill;
 use ostler_memory::place::Place;
 use ostler_memory::private::PrivateFolder;
 use ostler_memory::store::{PATIENT, Store};
-use ostler_memory::{daemon, drain};
+use ostler_memory::{daemon, drain, model};
 use serde_json::json;
 
 use super::{MemoryError, key};
@@ -13,8 +16,14 @@ use crate::display;
 use crate::failure::Failure;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  ostler memory drain\n  ostler memory drain --json")]
+#[command(
+    after_help = "Examples:\n  ostler memory drain\n  ostler memory drain --for 10m\n  ostler memory drain --json"
+)]
 pub(super) struct DrainArgs {
+    /// How long vectors may be made, if a model is installed; what is left is for the next time.
+    #[arg(long = "for", value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    vectors_for: Duration,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -31,18 +40,42 @@ pub(super) struct StatusArgs {
 pub(super) fn drain(args: DrainArgs, place: &Place) -> Result<ExitCode, Failure> {
     let mut store = Store::open(place, PATIENT).map_err(MemoryError::from)?;
     let done = drain::drain(place, &mut store, None).map_err(MemoryError::from)?;
+    let made = vectors(&args, place, &mut store)?;
+    let missing = match model::installed(place) {
+        Some(_) => store.vectors_missing().map_err(MemoryError::from)?,
+        None => 0,
+    };
     if args.json {
         display::json(&json!({
             "files": done.files, "left": done.left, "inserted": done.inserted, "already_known": done.known,
-            "quarantined": done.quarantined,
+            "quarantined": done.quarantined, "vectors_made": made, "vectors_missing": missing,
         }))?;
     } else {
+        let vectors = match (made, missing) {
+            (0, 0) => String::new(),
+            (made, 0) => format!("{made} messages got their vectors\n"),
+            (made, missing) => {
+                format!("{made} messages got their vectors, {missing} wait; again, or --for 10m\n")
+            }
+        };
         display::text(&format!(
-            "{} files drained, {} left; {} inserted, {} already known, {} quarantined\n",
+            "{} files drained, {} left; {} inserted, {} already known, {} quarantined\n{vectors}",
             done.files, done.left, done.inserted, done.known, done.quarantined
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes vectors of new messages, if there is a model and as long as may be.
+fn vectors(args: &DrainArgs, place: &Place, store: &mut Store) -> Result<u64, MemoryError> {
+    let Some(found) = model::installed(place) else { return Ok(0) };
+    let begun = store.reached()?.is_some_and(|reached| reached.model == found.digest());
+    if begun && store.vectors_missing()? == 0 {
+        return Ok(0);
+    }
+    let until = Instant::now() + args.vectors_for;
+    let mut embedder = MiniLm::load(&found, Cores::All)?;
+    Ok(fill(store, &mut embedder, Some(until), &mut |_| {})?.done)
 }
 
 pub(super) fn status(args: StatusArgs, place: &Place) -> Result<ExitCode, Failure> {
@@ -61,6 +94,7 @@ pub(super) fn status(args: StatusArgs, place: &Place) -> Result<ExitCode, Failur
             "store": place.store(), "bytes": bytes, "sessions": totals.sessions, "messages": totals.messages,
             "facts": totals.facts, "vectors": totals.vectors, "deferred": waiting, "quarantined": aside,
             "daemon": pid, "encrypted": !found.is_plain && bytes > 0,
+            "model": model::installed(place).map(|model| model.digest()),
         }))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -3,10 +3,14 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
+use ostler_memory::embedding::Cores;
+use ostler_memory::filling::fill;
+use ostler_memory::meaning::Meaning;
 use ostler_memory::place::Place;
 use ostler_memory::prefix::excerpt;
-use ostler_memory::recall::{Hit, Question};
+use ostler_memory::recall::{ByMeaning, Hit, Question};
 use ostler_memory::store::Message;
 use serde_json::{Value, json};
 
@@ -14,6 +18,9 @@ use super::{MemoryError, drained, now, parse_id, project};
 use crate::display;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
+
+/// How long a search may spend on vectors of new messages.
+const FILLS_FOR: Duration = Duration::from_millis(300);
 
 /// How much of a message fits into a list.
 const EXCERPT: usize = 200;
@@ -86,7 +93,15 @@ pub(super) struct ShowArgs {
 }
 
 pub(super) fn recall(args: RecallArgs, here: &Surroundings, place: &Place) -> Result<ExitCode, Failure> {
-    let store = drained(place)?;
+    let mut store = drained(place)?;
+    let (mut meaning, fault) = match Meaning::load(place, Cores::All) {
+        Ok(meaning) => (meaning, None),
+        Err(error) => (None, Some(display::with_causes(&error))),
+    };
+    if let Some(meaning) = &mut meaning {
+        // The model is loaded, and a few new messages cost less than that. What is left is found by its words.
+        let _ = fill(&mut store, meaning.embedder(), Some(Instant::now() + FILLS_FOR), &mut |_| {});
+    }
     let wanted = args.project.as_deref().map(|folder| project(folder, here));
     let current = project(&here.cwd, here);
     let question = Question {
@@ -95,10 +110,13 @@ pub(super) fn recall(args: RecallArgs, here: &Surroundings, place: &Place) -> Re
         since: args.since.as_deref().map(time).transpose()?,
         ..Question::new(&args.query, now(), usize::from(args.limit))
     };
-    let found = store.recall(&question).map_err(MemoryError::from)?;
+    let found = store.recall_with(&question, meaning.as_mut()).map_err(MemoryError::from)?;
+    let words_only =
+        fault.map(|fault| format!("by words only: {fault}")).or_else(|| found.by_meaning.reason());
     if args.json {
         let hits: Vec<Value> = found.hits.iter().map(hit_json).collect();
-        display::json(&json!({"hits": hits, "vectors": found.has_vectors}))?;
+        let has_vectors = found.by_meaning == ByMeaning::Yes;
+        display::json(&json!({"hits": hits, "vectors": has_vectors, "note": words_only}))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = String::new();
@@ -127,8 +145,9 @@ pub(super) fn recall(args: RecallArgs, here: &Surroundings, place: &Place) -> Re
         text.push_str("nothing was found\n");
     }
     display::text(&text)?;
-    if !found.has_vectors && args.explain {
-        display::tell("by words only: no model for meaning is installed");
+    // Who finds nothing should know what else could find it.
+    if let Some(reason) = words_only.filter(|_| args.explain || found.hits.is_empty()) {
+        display::tell(&reason);
     }
     Ok(ExitCode::SUCCESS)
 }

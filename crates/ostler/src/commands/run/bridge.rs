@@ -16,11 +16,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ostler_agent::bridge::{Access, BridgeEvent, Contact};
 use ostler_agent::standing::Standing;
 use ostler_bridge::door::{Door, DoorError};
+use ostler_bridge::memory::MemoryServer;
 use ostler_bridge::preflight::PreflightError;
 use ostler_bridge::receipts::{Head, Past};
 use ostler_bridge::route::{self, Route, RouteError, Terms};
 use ostler_bridge::tools::Programs;
 use ostler_bridge::upstream::{Upstream, UpstreamError};
+use ostler_memory::place::Place as MemoryPlace;
 use ostler_process::run::{Answering, Bridge, HandedOut};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -128,6 +130,7 @@ impl Bridged {
             head: about.kept.and_then(head),
             upstreams,
             programs: Some(Programs::new(around.guard.to_owned(), around.env.to_vec())),
+            memory: Some(Arc::new(MemoryServer::new(MemoryPlace::new(&wanted.memory), about.workspace))),
         })?;
         if let Err(source) = route.preflight().await {
             let kept = json!({"contact": Contact::None, "receipts": route.head(), "broken": null, "changed": [], "exported": null});

@@ -70,6 +70,8 @@ pub(in crate::commands::run) struct Wanted {
     pub(super) rules: Rules,
     pub(super) required: Vec<String>,
     pub(super) servers: Vec<Chosen>,
+    /// Where memory is kept.
+    pub(super) memory: PathBuf,
     pub(super) export: Option<PathBuf>,
 }
 
@@ -106,7 +108,7 @@ impl Wanted {
         // To name a server is to grant it.
         capabilities.extend(servers.iter().map(|server| Capability::Upstream(server.name.clone())));
         let (required, export) = (asked.require.clone(), asked.export.clone());
-        Ok(Some(Self { capabilities, rules, required, servers, export }))
+        Ok(Some(Self { capabilities, rules, required, servers, memory: here.home.memory(), export }))
     }
 
     /// Keeps in the folder of the run what must not change while it lasts.
