@@ -15,7 +15,7 @@ async fn every_door_is_described_and_every_description_has_its_door() {
     let paths = document["paths"].as_object().unwrap();
     let mut count = 0;
     for (path, operations) in paths {
-        let asked = path.replace('{', "").replace('}', "");
+        let asked = path.replace(['{', '}'], "");
         for method in ["get", "post", "put", "delete", "patch"] {
             let got = house.bare(&method.to_ascii_uppercase(), &asked, "ostler_nobody").await;
             let is_described = operations.get(method).is_some();
