@@ -91,7 +91,7 @@ impl MiniLm {
             Unsqueeze,
             Where
         );
-        let loaded = ModelOptions::with_ops(operators).load(read(&installed.weights())?);
+        let loaded = ModelOptions::with_ops(operators).load_file(installed.weights());
         let model = loaded.map_err(|error| EmbedError::Load(Box::new(error)))?;
         let input = |name: &str| {
             let is_named = |id: &&NodeId| model.node_info(**id).and_then(|node| node.name()) == Some(name);
