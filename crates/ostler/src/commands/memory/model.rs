@@ -129,7 +129,7 @@ async fn fetched(
         "hub" => {
             let endpoint = here.variable("HF_ENDPOINT").and_then(|value| value.to_str()).map(str::to_owned);
             hub::fetch(endpoint.as_deref(), workshop.folder(), &mut |bytes| {
-                tell("fetching from the hub", bytes)
+                tell("fetching from the hub", bytes);
             })
             .await?;
             workshop.folder().to_owned()

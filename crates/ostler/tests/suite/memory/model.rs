@@ -180,7 +180,7 @@ fn hub(files: Vec<(&'static str, Vec<u8>)>) -> String {
                 stream.write_all(body)?;
             }
             None => {
-                write!(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?
+                write!(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
             }
         }
         stream.flush()?;
