@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn the_rarest_words_are_chosen_within_the_budget() {
-        let table: [(&[(i64, &str)], &[&str]); 5] = [
+        type Counted = &'static [(i64, &'static str)];
+        let table: [(Counted, &[&str]); 5] = [
             (&[(1, "a"), (2, "b")], &["a", "b"]),
             (&[(MOST_WEIGHED, "a")], &["a"]),
             (&[(5, "a"), (MOST_WEIGHED - 5, "b"), (MOST_WEIGHED, "c")], &["a", "b"]),
