@@ -277,6 +277,10 @@ impl Conversation {
         state.seq += 1;
         let line = Line { v: VERSION, seq: state.seq, at: now(), happened };
         state.touched_at = line.at;
+        if state.seq == 1 {
+            // As whoever reads it later will have it.
+            state.opened_at = line.at;
+        }
         if state.keeping == Keeping::Lost {
             return;
         }

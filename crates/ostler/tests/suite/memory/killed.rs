@@ -38,8 +38,15 @@ const DRAIN: [&str; 10] = [
 ];
 
 /// Steps of the same files in other commands.
-const ELSEWHERE: [&str; 5] =
-    ["exchange.written", "exchange.compared", "exchange.swapped", "ingest.committed", "ingest.kept"];
+const ELSEWHERE: [&str; 7] = [
+    "exchange.written",
+    "exchange.compared",
+    "exchange.swapped",
+    "ingest.committed",
+    "ingest.kept",
+    "vectors.inserted",
+    "vectors.committed",
+];
 
 fn at(ground: &Ground, args: &[&str], step: &str) -> std::process::Command {
     let mut command = ground.command(args);
