@@ -32,7 +32,8 @@ const SPARE_WITHIN: Duration = Duration::from_secs(30);
 
 pub(crate) fn measure(ostler: &Path, turns: usize) {
     let model = Model::start(ostler, SCRIPT);
-    if let Some(player) = Player::of(&Claude, &model) {
+    let player = (turns > 0).then(|| Player::of(&Claude, &model)).flatten();
+    if let Some(player) = player {
         warm(ostler, &player, turns);
         cold(ostler, &model, &player);
         leaving::measure(ostler, &player, 5 * turns);
@@ -40,11 +41,14 @@ pub(crate) fn measure(ostler: &Path, turns: usize) {
     crowd::measure(ostler);
 }
 
-/// Ostler with that agent, and an environment in which it talks to the scripted model.
-fn served(ostler: &Path, player: &Player) -> Command {
+/// Ostler with that agent, and an environment in which it talks to the scripted model. Each has a home of its own: the
+/// key is told once, when it is made.
+fn served(ostler: &Path, player: &Player, home: &str) -> Command {
     let mut command = Command::new(ostler);
-    let env = player.launched().1;
-    command.env_clear().envs(env).env("OSTLER_HOME", player.root().join("ostler"));
+    let (env, home) = (player.launched().1, player.root().join(home));
+    std::fs::create_dir(&home).unwrap();
+    std::fs::copy(player.root().join("ostler/config.toml"), home.join("config.toml")).unwrap();
+    command.env_clear().envs(env).env("OSTLER_HOME", home);
     command.current_dir(player.root().join("workspace"));
     command
 }
@@ -52,7 +56,7 @@ fn served(ostler: &Path, player: &Player) -> Command {
 /// One conversation on each side, turn by turn.
 fn warm(ostler: &Path, player: &Player, turns: usize) {
     let mut bare = Bare::start(player);
-    let door = Door::open(served(ostler, player), &[]);
+    let door = Door::open(served(ostler, player, "warm"), &[]);
     let (mut visitor, mut talk) = (door.visitor(), Vec::new());
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
     for number in 0..WARMING + turns {
@@ -93,7 +97,7 @@ fn tell(what: &str, theirs: &[Heard], ours: &[Heard], time: fn(&Heard) -> Durati
 
 /// From nothing: a process is started, and asked. Then with one that was started ahead.
 fn cold(ostler: &Path, model: &Model, player: &Player) {
-    let door = Door::open(served(ostler, player), &["--max-sessions", "1"]);
+    let door = Door::open(served(ostler, player, "cold"), &["--max-sessions", "1"]);
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
     for number in 0..COLD {
         let prompt = format!("a beginning, number {number}");
@@ -118,11 +122,7 @@ fn cold(ostler: &Path, model: &Model, player: &Player) {
     let Some(player) = Player::of(&Claude, model) else { return };
     let mut found = Vec::new();
     for number in 0..COLD {
-        let home = player.root().join(format!("spare-{number}"));
-        std::fs::create_dir(&home).unwrap();
-        std::fs::copy(player.root().join("ostler/config.toml"), home.join("config.toml")).unwrap();
-        let mut command = served(ostler, &player);
-        command.env("OSTLER_HOME", home);
+        let command = served(ostler, &player, &format!("spare-{number}"));
         let door = Door::open(command, &["--spares", "1"]);
         let (mut visitor, until) = (door.visitor(), Instant::now() + SPARE_WITHIN);
         while !visitor.get("/metrics").1.contains("ostler_sessions{state=\"spare\"} 1") {

@@ -8,13 +8,13 @@ use crate::agent::Player;
 use crate::process;
 
 /// A warm turn takes about so long: who leaves leaves within it, or just after.
-const SPREAD_MS: u64 = 80;
+const SPREAD_MS: u64 = 40;
 
 /// What was left last needs a moment to be gone.
 const SETTLED: Duration = Duration::from_secs(3);
 
 pub(crate) fn measure(ostler: &Path, player: &Player, count: usize) {
-    let door = Door::open(super::served(ostler, player), &["--max-sessions", "4"]);
+    let door = Door::open(super::served(ostler, player, "leaving"), &["--max-sessions", "4"]);
     let mut talk = vec![said("user", "hello")];
     let greeting = door.visitor().ask(&talk).text;
     talk.push(said("assistant", &greeting));
@@ -25,18 +25,16 @@ pub(crate) fn measure(ostler: &Path, player: &Player, count: usize) {
         // Knuth's MMIX constants; the upper bits are the better ones.
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let after = Duration::from_micros((chance >> 33) % (SPREAD_MS * 1_000));
-        talk.push(said("user", &format!("leave number {number}")));
+        talk.push(said("user", &format!("leave number {number}, after a few words that it takes to say")));
         let heard = door.visitor().leave(&talk, after);
         heard_something += usize::from(!heard.is_empty());
-        // What was heard goes on; without any the question is taken back.
-        if heard.is_empty() {
-            talk.pop();
-        } else {
-            talk.push(said("assistant", &heard));
-        }
-        // A conversation need not be long for this.
-        if talk.len() > 20 {
-            talk.truncate(2);
+        // Who left before a word was said leaves a session that nobody can go on with: the next one is left while it
+        // starts, and the one after that has a session again.
+        talk.truncate(talk.len() - 1);
+        if number % 2 == 1 {
+            talk.truncate(1);
+            let greeting = door.visitor().ask(&talk).text;
+            talk.push(said("assistant", &greeting));
         }
     }
     let answered = door.visitor().ask(&[said("user", "still there")]).text;
