@@ -71,11 +71,12 @@ fn serve() -> io::Result<()> {
     // Fails only for the leader of a group, who then has what it is for.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
-    // First, as it takes as long to begin as we did. That it ends before we listen is noticed when it is watched.
-    let waiting = Waiting::start()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
+        // Before the shim: what we listen for it does not ignore, though we may have been started that way (`&`, `nohup`),
+        // and an agent that ignores an interrupt could not be asked to stop.
         let ears = Ears::open()?;
+        let waiting = Waiting::start()?;
         // It may be a while until somebody knows what is to be guarded. Nobody left: the shim goes as we do.
         let Some((brief, descriptors)) = wire::receive::<Brief>(&lifeline)? else { return Ok(()) };
         match Guardian::start(&lifeline, waiting, brief, descriptors) {

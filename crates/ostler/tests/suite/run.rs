@@ -13,7 +13,7 @@ mod slow_reader;
 mod survivors;
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -68,6 +68,30 @@ fn a_program_that_reads_a_prompt_is_an_agent() {
     assert_eq!((&listed[0]["run"], &listed[0]["state"]), (&last["run"], &Value::from("completed")));
     assert!(ground.run(&["runs", "show", "last"]).stdout.contains("state    completed"));
     assert_eq!(ground.run(&["runs", "why", "last"]).code, Some(0));
+}
+
+/// As `ostler run … &` in a script and `nohup` start it. What ignores an interrupt cannot be asked to stop.
+#[test]
+fn an_agent_ignores_no_signal_because_ostler_was_started_in_the_background() {
+    let ground = ground();
+    let agent = script(
+        &ground,
+        "while read -r line; do case $line in SigIgn*) echo $line;; esac; done </proc/self/status",
+    );
+    let run = ground.command(&["run", "-a", &agent, "--permissions", "all", "--quiet", "x"]);
+    let mut behind = Command::new("/bin/sh");
+    behind
+        .args(["-c", "trap '' HUP INT TERM; exec \"$0\" \"$@\""])
+        .arg(run.get_program())
+        .args(run.get_args());
+    behind.env_clear().envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    behind.current_dir(run.get_current_dir().unwrap()).stdin(Stdio::null());
+    assert_eq!(behind.status().unwrap().code(), Some(0));
+    let told = ground.run(&["runs", "raw", "last"]).stdout;
+    let ignored = u64::from_str_radix(told.trim().strip_prefix("SigIgn: ").unwrap(), 16).unwrap();
+    let asked = [Signal::HUP, Signal::INT, Signal::TERM];
+    let asked = asked.iter().fold(0, |mask, signal| mask | 1_u64 << (signal.as_raw() - 1));
+    assert_eq!(ignored & asked, 0, "{told}");
 }
 
 #[test]
