@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The variable that marks every process of a stage; children inherit it.
@@ -21,8 +22,10 @@ pub(crate) fn sweep(mark: &str) {
 pub(crate) fn gone(mark: &str, within: Duration) -> bool {
     let limit = Timespec::try_from(within).unwrap();
     // A pidfd can be read from once its process has ended.
-    let has_ended =
-        |process: OwnedFd| poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)) == Ok(1);
+    let has_ended = |process: OwnedFd| {
+        let mut waited_for = [PollFd::new(&process, PollFlags::IN)];
+        retry_on_intr(|| poll(&mut waited_for, Some(&limit))) == Ok(1)
+    };
     marked(mark).into_iter().all(has_ended) && marked(mark).is_empty()
 }
 

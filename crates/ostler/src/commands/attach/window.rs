@@ -10,6 +10,7 @@ use ostler_process::terminal::painter::Painter;
 use ostler_process::terminal::pty::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
+use rustix::io::retry_on_intr;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::net::unix::pipe;
 
@@ -146,7 +147,8 @@ fn write_all(tty: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
             Ok(count) => bytes = &bytes[count..],
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => {
-                if poll(&mut [PollFd::new(&tty, PollFlags::OUT)], Some(&patience))? == 0 {
+                let mut tty = [PollFd::new(&tty, PollFlags::OUT)];
+                if retry_on_intr(|| poll(&mut tty, Some(&patience)))? == 0 {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
             }

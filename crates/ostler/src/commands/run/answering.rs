@@ -14,6 +14,7 @@ use ostler_agent::bridge::{BridgeEvent, Question};
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_process::run::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::getpgrp;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -129,7 +130,8 @@ fn typed(is_wanted: &AtomicBool) -> io::Result<String> {
             std::thread::sleep(LOOK);
             continue;
         }
-        let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&LOOK_TIME))?;
+        let mut asked = [PollFd::new(&stdin, PollFlags::IN)];
+        let ready = retry_on_intr(|| poll(&mut asked, Some(&LOOK_TIME)))?;
         if ready == 0 || !is_wanted.load(Ordering::Relaxed) {
             continue;
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use ostler_process::journal::JournalError;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use tokio::sync::{oneshot, watch};
 
 use crate::display;
@@ -150,7 +151,8 @@ fn write(out: &mut File, mut bytes: &[u8]) -> io::Result<()> {
             Ok(count) => bytes = &bytes[count..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                poll(&mut [PollFd::new(&*out, PollFlags::OUT)], None)?;
+                let mut out = [PollFd::new(&*out, PollFlags::OUT)];
+                retry_on_intr(|| poll(&mut out, None))?;
             }
             Err(error) => return Err(error),
         }

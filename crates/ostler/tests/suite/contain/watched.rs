@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// How long anything may take that takes milliseconds: only a broken test reaches it.
@@ -60,7 +61,9 @@ impl Watched {
 
     fn ends_within(&self, limit: Duration) -> bool {
         let mut polled = [PollFd::new(&self.held, PollFlags::IN)];
-        poll(&mut polled, Some(&Timespec::try_from(limit).unwrap())).unwrap() > 0
+        let limit = Timespec::try_from(limit).unwrap();
+        // Ends of other tests' children interrupt it.
+        retry_on_intr(|| poll(&mut polled, Some(&limit))).unwrap() > 0
     }
 }
 
