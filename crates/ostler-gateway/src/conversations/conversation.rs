@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ostler_agent::canonical::Message;
@@ -38,7 +38,8 @@ pub struct Conversation {
     state: Mutex<State>,
     /// The number of its last line.
     told: watch::Sender<u64>,
-    pieces: broadcast::Sender<Heard>,
+    /// There once somebody listened: room for pieces is more than all the rest of a conversation.
+    pieces: OnceLock<broadcast::Sender<Heard>>,
 }
 
 #[derive(Debug)]
@@ -146,7 +147,7 @@ impl Conversation {
             file: None,
             busy: None,
         };
-        let (told, pieces) = (watch::Sender::new(seq), broadcast::Sender::new(UNHEARD));
+        let (told, pieces) = (watch::Sender::new(seq), OnceLock::new());
         Self { opening, path, state: Mutex::new(state), told, pieces }
     }
 
@@ -261,7 +262,9 @@ impl Conversation {
     /// Tells those who listen now.
     pub(super) fn whisper(&self, heard: Heard) {
         // Nobody need listen.
-        let _ = self.pieces.send(heard);
+        if let Some(pieces) = self.pieces.get() {
+            let _ = pieces.send(heard);
+        }
     }
 
     /// Numbers what happened, and writes it down if it is kept.
@@ -327,7 +330,8 @@ impl Conversation {
 
     /// Tells the number of the last line, and every further one.
     pub fn listen(&self) -> (watch::Receiver<u64>, broadcast::Receiver<Heard>) {
-        (self.told.subscribe(), self.pieces.subscribe())
+        let pieces = self.pieces.get_or_init(|| broadcast::Sender::new(UNHEARD));
+        (self.told.subscribe(), pieces.subscribe())
     }
 
     /// Where its lines are; nothing if it is not kept.
