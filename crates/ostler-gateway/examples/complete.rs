@@ -42,7 +42,7 @@ async fn talk() -> Result<(), Box<dyn Error>> {
         env: std::env::vars_os().collect(),
         home: std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default(),
         folder: folder.clone(),
-        guard: PathBuf::from(guard),
+        guard: PathBuf::from(guard).into(),
     });
     let pool = Pool::new(start, Limits::default(), Patience::default());
     // Everything that changes how a session behaves. Conversations on other terms never meet.

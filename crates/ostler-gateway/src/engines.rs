@@ -1,4 +1,4 @@
-//! Sessions of either engine behind one pool: which one, the terms say.
+//! Sessions of every kind behind one pool: which one, the terms say.
 
 use ostler_agent::agent::{Decision, Engine};
 use ostler_agent::canonical::Message;
@@ -7,40 +7,68 @@ use ostler_agent::history::History;
 use ostler_agent::leasing::Terms;
 use ostler_process::terminal::seat::Seat;
 
+use crate::ground::failed;
 use crate::live::{AnsweredBy, Keepsake, LiveSession, SessionFailure, Start};
+use crate::one_shot::{OneShotSession, OneShots};
 use crate::stream::{StreamSession, Streams};
 use crate::terminal::{TerminalSession, Terminals};
 
-/// Starts sessions of both engines.
+/// Starts sessions of the agents that are here.
+#[derive(Default)]
 pub struct Engines {
-    /// Over pipes.
-    pub streams: Streams,
+    /// Over pipes, one process a session.
+    pub streams: Option<Streams>,
     /// On terminals.
-    pub terminals: Terminals,
+    pub terminals: Option<Terminals>,
+    /// Over pipes, one process a turn.
+    pub one_shots: Vec<OneShots>,
 }
 
-/// A session of either.
+/// A session of any kind.
 pub enum EngineSession {
-    /// Over pipes.
+    /// Over pipes, one process for all turns.
     Stream(Box<StreamSession>),
     /// On a terminal.
     Terminal(Box<TerminalSession>),
+    /// Over pipes, one process a turn.
+    OneShot(Box<OneShotSession>),
+}
+
+/// Who starts a session on some terms.
+enum Starter<'a> {
+    Stream(&'a Streams),
+    Terminal(&'a Terminals),
+    OneShot(&'a OneShots),
+}
+
+impl Engines {
+    fn of(&self, terms: &Terms) -> Result<Starter<'_>, SessionFailure> {
+        let one_shot = self.one_shots.iter().find(|found| found.0.agent.name() == terms.agent);
+        let found = match (one_shot, terms.engine) {
+            (Some(found), _) => Some(Starter::OneShot(found)),
+            (None, Engine::Stream) => self.streams.as_ref().map(Starter::Stream),
+            (None, Engine::Terminal) => self.terminals.as_ref().map(Starter::Terminal),
+        };
+        found.ok_or_else(|| failed(format!("there is no program of `{}`", terms.agent)))
+    }
 }
 
 impl Start for Engines {
     type Session = EngineSession;
 
     fn check(&self, terms: &Terms, history: &History) -> Result<(), SessionFailure> {
-        match terms.engine {
-            Engine::Stream => self.streams.check(terms, history),
-            Engine::Terminal => self.terminals.check(terms, history),
+        match self.of(terms)? {
+            Starter::Stream(streams) => streams.check(terms, history),
+            Starter::Terminal(terminals) => terminals.check(terms, history),
+            Starter::OneShot(one_shots) => one_shots.check(terms, history),
         }
     }
 
     async fn start(&self, terms: &Terms, prior: &[Message]) -> Result<EngineSession, SessionFailure> {
-        Ok(match terms.engine {
-            Engine::Stream => EngineSession::Stream(Box::new(self.streams.start(terms, prior).await?)),
-            Engine::Terminal => EngineSession::Terminal(Box::new(self.terminals.start(terms, prior).await?)),
+        Ok(match self.of(terms)? {
+            Starter::Stream(found) => EngineSession::Stream(Box::new(found.start(terms, prior).await?)),
+            Starter::Terminal(found) => EngineSession::Terminal(Box::new(found.start(terms, prior).await?)),
+            Starter::OneShot(found) => EngineSession::OneShot(Box::new(found.start(terms, prior).await?)),
         })
     }
 
@@ -50,73 +78,77 @@ impl Start for Engines {
         keepsake: &Keepsake,
         knows: impl Fn(&[Message]) -> bool + Send,
     ) -> Result<EngineSession, SessionFailure> {
-        Ok(match terms.engine {
-            Engine::Stream => {
-                EngineSession::Stream(Box::new(self.streams.revive(terms, keepsake, knows).await?))
+        Ok(match self.of(terms)? {
+            Starter::Stream(found) => {
+                EngineSession::Stream(Box::new(found.revive(terms, keepsake, knows).await?))
             }
-            Engine::Terminal => {
-                EngineSession::Terminal(Box::new(self.terminals.revive(terms, keepsake, knows).await?))
+            Starter::Terminal(found) => {
+                EngineSession::Terminal(Box::new(found.revive(terms, keepsake, knows).await?))
+            }
+            Starter::OneShot(found) => {
+                EngineSession::OneShot(Box::new(found.revive(terms, keepsake, knows).await?))
             }
         })
     }
 }
 
-/// The same of either.
-macro_rules! either {
+/// The same of each.
+macro_rules! each {
     ($session:expr, $one:ident => $done:expr) => {
         match $session {
             EngineSession::Stream($one) => $done,
             EngineSession::Terminal($one) => $done,
+            EngineSession::OneShot($one) => $done,
         }
     };
 }
 
 impl LiveSession for EngineSession {
-    fn pid(&self) -> u32 {
-        either!(self, one => one.pid())
+    fn pid(&self) -> Option<u32> {
+        each!(self, one => one.pid())
     }
 
     fn memory(&self) -> u64 {
-        either!(self, one => one.memory())
+        each!(self, one => one.memory())
     }
 
     async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
-        either!(self, one => one.ask(message).await)
+        each!(self, one => one.ask(message).await)
     }
 
     async fn interrupt(&mut self) -> Result<(), SessionFailure> {
-        either!(self, one => one.interrupt().await)
+        each!(self, one => one.interrupt().await)
     }
 
     async fn next(&mut self) -> Result<AgentEvent, SessionFailure> {
-        either!(self, one => one.next().await)
+        each!(self, one => one.next().await)
     }
 
     async fn unasked(&mut self) -> Option<Result<AgentEvent, SessionFailure>> {
-        either!(self, one => one.unasked().await)
+        each!(self, one => one.unasked().await)
     }
 
     fn answered_by(&mut self, who: AnsweredBy) {
-        either!(self, one => one.answered_by(who));
+        each!(self, one => one.answered_by(who));
     }
 
     async fn answer(&mut self, request: &str, decision: Decision) -> Result<(), SessionFailure> {
-        either!(self, one => one.answer(request, decision).await)
+        each!(self, one => one.answer(request, decision).await)
     }
 
     fn terminal(&self) -> Option<Seat> {
-        either!(self, one => one.terminal())
+        each!(self, one => one.terminal())
     }
 
     fn keepsake(&self) -> Option<Keepsake> {
-        either!(self, one => one.keepsake())
+        each!(self, one => one.keepsake())
     }
 
     async fn close(self) {
-        either!(self, one => one.close().await);
+        each!(self, one => one.close().await);
     }
 
     async fn park(self) {
-        either!(self, one => one.park().await);
+        each!(self, one => one.park().await);
     }
 }

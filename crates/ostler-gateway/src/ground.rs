@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use ostler_agent::agent::{Agent, TranscriptPlace, Whereabouts};
 use ostler_agent::canonical::Message;
 use ostler_agent::leasing::{Place, Terms};
+use ostler_process::contain::Standby;
 use ostler_process::seeding::seed;
 
 use crate::live::{Keepsake, Phase, SessionFailure};
@@ -28,8 +29,8 @@ pub struct Ground {
     pub home: PathBuf,
     /// A folder of ours, for what sessions need. It need not exist.
     pub folder: PathBuf,
-    /// Our own binary, which guards it.
-    pub guard: PathBuf,
+    /// Our own binary, which guards it; one waits for the next start.
+    pub guard: Standby,
 }
 
 /// Where a session works, and what was made for it.
@@ -121,16 +122,16 @@ impl Ground {
         let found = self.env.iter().find(|(known, _)| known == name);
         found.and_then(|(_, value)| value.to_str().map(str::to_owned))
     }
+}
 
-    /// Removes what a server that was killed has left behind, but for these folders. Only for whoever has the sessions of
-    /// this folder to himself.
-    pub fn tidy(&self, keep: &[PathBuf]) {
-        for kind in ["workspaces", "private"] {
-            let Ok(entries) = std::fs::read_dir(self.folder.join(kind)) else { continue };
-            for path in entries.filter_map(|entry| entry.ok()?.path().canonicalize().ok()) {
-                if !keep.contains(&path) {
-                    remove(&path);
-                }
+/// Removes what a server that was killed has left behind in a folder for sessions, but for these folders. Only for whoever
+/// has the sessions there to himself.
+pub fn tidy(folder: &Path, keep: &[PathBuf]) {
+    for kind in ["workspaces", "private"] {
+        let Ok(entries) = std::fs::read_dir(folder.join(kind)) else { continue };
+        for path in entries.filter_map(|entry| entry.ok()?.path().canonicalize().ok()) {
+            if !keep.contains(&path) {
+                remove(&path);
             }
         }
     }

@@ -11,7 +11,7 @@ mod following;
 mod idempotency;
 pub mod keys;
 mod metrics;
-mod models;
+pub mod models;
 mod native;
 mod openapi;
 mod page;
@@ -43,7 +43,7 @@ use ostler_agent::access::Scope;
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::leasing::{Place, Terms};
 use ostler_agent::offering::Toolset;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -58,7 +58,7 @@ use conversing::{Addressed, CONVERSATION, Naming};
 use idempotency::Repeats;
 use keys::Keys;
 use metrics::Metrics;
-use models::Models;
+use models::{Model, Models, Served};
 use questions::{Questions, UNREAD_ANSWERS};
 use recorded::Recorded;
 use streaming::Streaming;
@@ -88,9 +88,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub struct Offer {
     /// Who may come in. Without a key only loopback is listened on.
     pub keys: Keys,
-    /// The agent behind it, by its name.
-    pub agent: &'static str,
-    /// How it is driven unless a request says otherwise.
+    /// The agents behind it.
+    pub agents: Vec<Served>,
+    /// How one is driven that can be driven in several ways, unless a request says otherwise.
     pub engine: Engine,
     /// Folders below which any request may name one to work in: absolute, with links resolved.
     pub folders: Vec<PathBuf>,
@@ -199,7 +199,7 @@ pub async fn open<S: Start>(
     let listen = |source| OpenError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    let models = Models::of(offer.agent);
+    let models = Models::of(&offer.agents);
     let conversations = Conversations::open(&offer.conversations, Bounds::default())
         .map_err(|source| OpenError::Conversations { path: offer.conversations.clone(), source })?;
     let gateway = Gateway {
@@ -357,9 +357,10 @@ impl<S: Start> Gateway<S> {
     ) -> Result<Response, Problem> {
         let folder = self.folder(visitor, headers)?;
         let (permissions, asks) = permissions(visitor, headers)?;
-        let engine = self.engine(headers)?;
         let request = format.read(body_read)?;
-        let terms = self.terms(visitor, (folder, engine), permissions, &request)?;
+        let model = self.model(visitor, &request.model)?;
+        let engine = self.engine(&model, headers)?;
+        let terms = terms(visitor, (model, engine), folder, permissions, &request);
         let underway = visitor.begin_turn()?;
         let naming = Naming { format, headers, terms: &terms, asks };
         let Addressed { history, recorder } = self.address(visitor, &naming, &request).await?;
@@ -398,41 +399,23 @@ impl<S: Start> Gateway<S> {
         Ok(response)
     }
 
-    fn terms(
-        &self,
-        visitor: &Visitor,
-        (workspace, engine): (Place, Engine),
-        permissions: Permissions,
-        request: &Request,
-    ) -> Result<Terms, Problem> {
-        let model = self.model(visitor, &request.model)?;
-        Ok(Terms {
-            tenant: visitor.key.id.clone(),
-            agent: self.offer.agent.to_owned(),
-            engine,
-            model,
-            workspace,
-            system_prompt: request.system.clone(),
-            permissions,
-            allow: Vec::new(),
-            tools: Toolset { tools: request.tools.clone(), own: visitor.key.policy.own_tools }.form(),
-        })
-    }
-
     /// How the agent is driven: as the request says, or as it is anyway.
-    fn engine(&self, headers: &HeaderMap) -> Result<Engine, Problem> {
+    fn engine(&self, model: &Model, headers: &HeaderMap) -> Result<Engine, Problem> {
         let named = headers.get(ENGINE).map(|named| named.to_str().unwrap_or("?"));
-        self.engine_named(named, ENGINE)
+        self.engine_named(model, named, ENGINE)
     }
 
-    fn engine_named(&self, named: Option<&str>, field: &str) -> Result<Engine, Problem> {
-        let Some(named) = named else { return Ok(self.offer.engine) };
-        let found = [Engine::Stream, Engine::Terminal].into_iter().find(|engine| engine.name() == named);
-        found.ok_or_else(|| Problem::invalid("this must be `stream` or `terminal`").about(field))
+    fn engine_named(&self, model: &Model, named: Option<&str>, field: &str) -> Result<Engine, Problem> {
+        let wanted = named.map(|named| {
+            let found = [Engine::Stream, Engine::Terminal].into_iter().find(|engine| engine.name() == named);
+            found.ok_or_else(|| Problem::invalid("this must be `stream` or `terminal`").about(field))
+        });
+        let engine = model.served.engine(wanted.transpose()?, self.offer.engine);
+        engine.ok_or_else(|| Problem::invalid("this agent is not driven in that way").about(field))
     }
 
-    /// What the agent is told of a model, if the key may ask it.
-    fn model(&self, visitor: &Visitor, named: &str) -> Result<Option<String>, Problem> {
+    /// The model, if the key may ask it.
+    fn model(&self, visitor: &Visitor, named: &str) -> Result<Model, Problem> {
         let model = self.models.find(named)?;
         if !visitor.key.policy.allows_model(named) {
             return Err(Problem::new(Kind::Forbidden, "this key may not ask this model").about("model"));
@@ -461,6 +444,26 @@ impl<S: Start> Gateway<S> {
         let is_allowed = self.offer.folders.iter().any(|root| folder.starts_with(root))
             || visitor.key.policy.allows_folder(&folder);
         if is_allowed && folder.is_dir() { Ok(Place::Folder(folder)) } else { Err(forbidden()) }
+    }
+}
+
+fn terms(
+    visitor: &Visitor,
+    (model, engine): (Model, Engine),
+    workspace: Place,
+    permissions: Permissions,
+    request: &Request,
+) -> Terms {
+    Terms {
+        tenant: visitor.key.id.clone(),
+        agent: model.served.agent.to_owned(),
+        engine,
+        model: model.name,
+        workspace,
+        system_prompt: request.system.clone(),
+        permissions,
+        allow: Vec::new(),
+        tools: Toolset { tools: request.tools.clone(), own: visitor.key.policy.own_tools }.form(),
     }
 }
 
@@ -502,14 +505,4 @@ async fn whole(format: Format, head: &Head, mut answer: Recorded) -> Result<Valu
         pieces.extend(narration.hear(&event));
     }
     format.whole(head, &pieces)
-}
-
-/// A list in the shape of both families of APIs.
-fn listed(ids: &[String]) -> Value {
-    let models = ids.iter().map(|id| {
-        json!({"id": id, "object": "model", "type": "model", "display_name": id, "created": 0,
-            "created_at": "1970-01-01T00:00:00Z", "owned_by": "ostler"})
-    });
-    json!({"object": "list", "data": models.collect::<Vec<_>>(), "has_more": false,
-        "first_id": ids.first(), "last_id": ids.last()})
 }

@@ -2,11 +2,11 @@
 //! put a scripted session behind it.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::Decision;
 use ostler_agent::canonical::Message;
-use ostler_agent::event::AgentEvent;
+use ostler_agent::event::{AgentEvent, Usage};
 use ostler_agent::history::History;
 use ostler_agent::leasing::Terms;
 pub use ostler_process::stream::AnsweredBy;
@@ -41,18 +41,37 @@ pub trait Start: Send + Sync + 'static {
 }
 
 /// What a session is revived by once its process is gone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Keepsake {
-    /// The agent's own id of it.
+    /// Its id.
     pub session: String,
     /// The folder that was made for it, if one was.
     pub folder: Option<PathBuf>,
+    /// What is known of it here alone. Without that the agent's own record under its id tells what it knows, and is read
+    /// before it is revived.
+    pub noted: Option<Noted>,
+}
+
+/// What is known here alone of a session whose record is not read. It holds until the session is asked something.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Noted {
+    /// The agent's own id of it, if what the agent knows by it is what was said.
+    pub session: Option<String>,
+    /// What it has used so far: some agents tell only sums.
+    pub used: Usage,
+}
+
+impl Keepsake {
+    /// Of a session that the agent itself keeps a record of, under this id.
+    pub fn recorded(session: &str, folder: Option<&Path>) -> Self {
+        Self { session: session.to_owned(), folder: folder.map(Path::to_owned), noted: None }
+    }
 }
 
 /// A live session. Only its owner uses it; dropping it ends it at once.
 pub trait LiveSession: Send + 'static {
-    /// Its process, for people to read.
-    fn pid(&self) -> u32;
+    /// Its process, for people to read; nothing while it has none.
+    fn pid(&self) -> Option<u32>;
     /// What it takes of the memory, in bytes.
     fn memory(&self) -> u64;
     /// Asks it something: the answer is in the events that follow, and ends with [`AgentEvent::TurnEnded`].

@@ -10,6 +10,7 @@ use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::AgentEvent;
 use ostler_agent::leasing::Terms;
 use ostler_agent::offering::Toolset;
+use ostler_process::contain::Standby;
 use ostler_process::stream::{Opening, Session, SessionError};
 use uuid::Uuid;
 
@@ -25,6 +26,8 @@ pub struct StreamSession {
     id: String,
     /// The folder that was made for it.
     own: Option<PathBuf>,
+    /// Where a guardian waits for the next one.
+    guard: Standby,
 }
 
 impl Streams {
@@ -44,13 +47,16 @@ impl Streams {
             workspace,
             private: self.0.private(id),
             session: which,
+            prompt: None,
+            before: None,
             permissions: terms.permissions,
             allow: &terms.allow,
             model: terms.model.as_deref(),
             system_prompt: terms.system_prompt.as_deref(),
             offered: Toolset::of_form(&terms.tools),
             name: id,
-            guard: self.0.guard.clone(),
+            guard: self.0.guard.program().to_owned(),
+            ahead: self.0.guard.take(),
         });
         opened.await.map_err(|error| failure(&error, hint(&error)))
     }
@@ -70,7 +76,8 @@ impl Start for Streams {
             Which::Resumed(&id)
         };
         let session = self.open(terms, which, place.path).await?;
-        Ok(StreamSession { session, own: place.own.map(Own::keep), id })
+        let guard = self.0.guard.clone();
+        Ok(StreamSession { session, own: place.own.map(Own::keep), id, guard })
     }
 
     async fn revive(
@@ -82,7 +89,8 @@ impl Start for Streams {
         let workspace = self.0.place_of(terms, keepsake)?;
         self.0.check(&workspace, &keepsake.session, knows).await?;
         let session = self.open(terms, Which::Resumed(&keepsake.session), workspace).await?;
-        Ok(StreamSession { session, id: keepsake.session.clone(), own: keepsake.folder.clone() })
+        let (id, own, guard) = (keepsake.session.clone(), keepsake.folder.clone(), self.0.guard.clone());
+        Ok(StreamSession { session, id, own, guard })
     }
 }
 
@@ -108,8 +116,8 @@ fn harmless(message: &Message) -> Message {
 }
 
 impl LiveSession for StreamSession {
-    fn pid(&self) -> u32 {
-        self.session.pid()
+    fn pid(&self) -> Option<u32> {
+        Some(self.session.pid())
     }
 
     fn memory(&self) -> u64 {
@@ -117,7 +125,10 @@ impl LiveSession for StreamSession {
     }
 
     async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
-        self.session.ask(&harmless(message)).map_err(|error| SessionFailure::of(Phase::Ask, &error))
+        let asked = self.session.ask(&harmless(message));
+        // While the agent thinks.
+        self.guard.fill();
+        asked.map_err(|error| SessionFailure::of(Phase::Ask, &error))
     }
 
     async fn interrupt(&mut self) -> Result<(), SessionFailure> {
@@ -142,7 +153,7 @@ impl LiveSession for StreamSession {
     }
 
     fn keepsake(&self) -> Option<Keepsake> {
-        Some(Keepsake { session: self.id.clone(), folder: self.own.clone() })
+        Some(Keepsake::recorded(&self.id, self.own.as_deref()))
     }
 
     async fn close(self) {

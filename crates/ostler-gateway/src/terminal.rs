@@ -61,7 +61,7 @@ impl Terminals {
             allow: &terms.allow,
             model: terms.model.as_deref(),
             system_prompt: terms.system_prompt.as_deref(),
-            answerer: Some(&ground.guard),
+            answerer: Some(ground.guard.program()),
             ..Task::new("", &workspace, &private)
         };
         let launch = ground.agent.launch(&task).map_err(|error| failure(&error, Some(error.hint.clone())))?;
@@ -81,7 +81,7 @@ impl Terminals {
             session: Some(id.to_owned()),
             size: Size::USUAL,
             name: id,
-            guard: ground.guard.clone(),
+            guard: ground.guard.program().to_owned(),
         });
         let session = session.await.map_err(|error| failure(&error, error.hint()))?;
         let left_at = record.as_deref().map_or(0, length);
@@ -166,8 +166,8 @@ impl TerminalSession {
 }
 
 impl LiveSession for TerminalSession {
-    fn pid(&self) -> u32 {
-        self.session.pid()
+    fn pid(&self) -> Option<u32> {
+        Some(self.session.pid())
     }
 
     fn memory(&self) -> u64 {
@@ -244,7 +244,7 @@ impl LiveSession for TerminalSession {
     }
 
     fn keepsake(&self) -> Option<Keepsake> {
-        Some(Keepsake { session: self.id.clone(), folder: self.own.clone() })
+        Some(Keepsake::recorded(&self.id, self.own.as_deref()))
     }
 
     async fn close(self) {

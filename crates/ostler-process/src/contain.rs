@@ -20,6 +20,7 @@ mod launch;
 mod leaf;
 mod plan;
 mod shim;
+mod standby;
 mod wire;
 
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ pub use contained::{Contained, Guard};
 pub use error::StartError;
 pub use launch::Ahead;
 pub use leaf::anticipate;
+pub use standby::Standby;
 
 /// Forces a tier, for tests: the value is a [`Tier`]'s name.
 pub const FORCE_TIER: &str = "OSTLER_FORCE_TIER";

@@ -1,4 +1,5 @@
-//! A live conversation with an agent over pipes: several turns in one process, without a run.
+//! A live conversation with an agent over pipes: several turns in one process, without a run. An agent that takes one
+//! prompt a process has one turn in it.
 //!
 //! Whoever has a [`Session`] is the only one who reads and writes it: nothing is read while nobody asks for events, so a
 //! slow reader makes the agent wait and nothing is lost. What the agent asks is answered by policy, unless its owner
@@ -14,17 +15,16 @@ use ostler_agent::agent::{
     self, Agent, Decision, Decoder, Exit, Order, Permissions, Refusal, Session as Which, Source, Task,
 };
 use ostler_agent::canonical::{Block, Message};
-use ostler_agent::event::{AgentEvent, Blocked};
+use ostler_agent::event::{AgentEvent, Blocked, Usage};
 use ostler_agent::framer::{Frame, Framer};
 use ostler_agent::offering::{Desk, Toolset};
 use ostler_agent::policy;
 use ostler_agent::record::Record;
-use ostler_agent::stopping::Ear;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
-use crate::contain::{self, Contained, Spawn, StartError, Stdin, Survivors};
+use crate::contain::{self, Ahead, Contained, Spawn, StartError, Stdin, Survivors};
 use crate::run::writer::Writer;
 use crate::run::{PrivateError, clock, launched, write_private};
 
@@ -54,6 +54,10 @@ pub struct Opening<'a> {
     pub private: PathBuf,
     /// Which session.
     pub session: Which<'a>,
+    /// What an agent is asked that takes one prompt a process. Without it the agent must listen.
+    pub prompt: Option<&'a str>,
+    /// What the session had used before.
+    pub before: Option<Usage>,
     /// What it may do without asking.
     pub permissions: Permissions,
     /// Further rules of what it may do, in its own syntax.
@@ -68,6 +72,8 @@ pub struct Opening<'a> {
     pub name: &'a str,
     /// Our own binary, which guards it.
     pub guard: PathBuf,
+    /// A guardian that waits already, if there is one.
+    pub ahead: Option<Ahead>,
 }
 
 /// Why a session cannot be used, or not in this way.
@@ -143,7 +149,7 @@ enum Arrived {
 }
 
 impl Session {
-    /// Starts the program. It waits for a prompt.
+    /// Starts the program. It waits for a prompt, or has one and ends after it.
     pub async fn open(opening: Opening<'_>) -> Result<Self, SessionError> {
         let Opening { agent, program, env, workspace, private, session, permissions, .. } = opening;
         let launch = agent.launch(&Task {
@@ -153,30 +159,33 @@ impl Session {
             model: opening.model,
             system_prompt: opening.system_prompt,
             offered: opening.offered.as_ref().map(|offered| offered.own),
-            ..Task::new("", &workspace, &private)
+            ..Task::new(opening.prompt.unwrap_or_default(), &workspace, &private)
         })?;
-        if !matches!(launch.stdin, agent::Stdin::Spoken(_)) {
-            return Err(SessionError::OneShot { agent: agent.name() });
-        }
+        let stdin = match (&launch.stdin, opening.prompt) {
+            (agent::Stdin::Spoken(_), _) | (agent::Stdin::Text(_), Some(_)) => Stdin::Piped,
+            (agent::Stdin::Null, Some(_)) => Stdin::Null,
+            (agent::Stdin::Text(_) | agent::Stdin::Null, None) | (agent::Stdin::Terminal, _) => {
+                return Err(SessionError::OneShot { agent: agent.name() });
+            }
+        };
         write_private(&private, &[], &launch.files)?;
         let (env, warnings) = launched(env, &launch);
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = agent.name(), "{text}");
         }
-        let mut child = Contained::start(Spawn {
+        let spawn = Spawn {
             program,
             args: launch.args.iter().map(OsString::from).collect(),
             env,
             cwd: workspace,
-            stdin: Stdin::Piped,
+            stdin,
             run: opening.name,
             tier: None,
             guard: opening.guard,
-        })
-        .await?;
-        let (writer, ear) = Writer::start(child.stdin.take(), launch.stdin);
-        debug_assert_eq!(ear, Ear::Listens);
-        let mut decoder = agent.decoder(None);
+        };
+        let mut child = Contained::start_ahead(spawn, opening.ahead).await?;
+        let (writer, _) = Writer::start(child.stdin.take(), launch.stdin);
+        let mut decoder = agent.decoder(opening.before);
         decoder.clock(clock::shown());
         Ok(Self {
             agent,
@@ -381,6 +390,11 @@ impl Session {
         // What it writes meanwhile must not keep it from ending.
         let ended = async { while self.next().await.is_ok() {} };
         let _ = tokio::time::timeout(FAREWELL, ended).await;
+        self.kill().await
+    }
+
+    /// The same at once: it is not asked.
+    pub async fn kill(mut self) -> Survivors {
         let survivors = self.child.kill_all().await;
         if let Err(error) = std::fs::remove_dir_all(&self.private)
             && error.kind() != std::io::ErrorKind::NotFound

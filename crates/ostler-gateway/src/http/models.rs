@@ -1,4 +1,5 @@
-//! Names of models: the agent's own choice, or one of its models.
+//! Names of models: an agent's own choice, or one of its models. Which agents there are, and how each of them answers, is
+//! told with the list.
 
 use std::sync::Arc;
 
@@ -6,43 +7,109 @@ use axum::extract::{Request as Incoming, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use ostler_agent::access::Scope;
+use ostler_agent::agent::Engine;
+use serde_json::{Value, json};
 
-use super::{Gateway, body, listed, refuse};
+use super::{Gateway, body, refuse};
 use crate::live::Start;
 use crate::wire::{Format, Kind, Problem};
 
 /// Longest name that is looked at: it becomes an argument.
 const LONGEST_NAME: usize = 128;
 
+/// An agent that can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Served {
+    /// By its name: `claude-headless`.
+    pub agent: &'static str,
+    /// How its sessions are.
+    pub manner: Manner,
+}
+
+/// How the sessions of an agent are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// A process that waits for the next turn. Words come as they are written.
+    Live,
+    /// One process a turn, which goes on with the agent's own session. A message comes when it is whole.
+    OneShot,
+}
+
 /// What can be asked for.
 pub(super) struct Models {
-    /// The agent's name here.
-    agent: String,
+    served: Vec<Served>,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Model {
+    pub(super) served: Served,
+    /// What the agent is to be told; nothing for its own choice.
+    pub(super) name: Option<String>,
+}
+
+impl Served {
+    /// An agent is known here by the name of its program.
+    fn name(&self) -> &'static str {
+        self.agent.trim_end_matches("-headless")
+    }
+
+    /// How it is driven: as is wanted, if it can be; by itself as usual, if it can be.
+    pub(super) fn engine(self, wanted: Option<Engine>, usual: Engine) -> Option<Engine> {
+        match (self.manner, wanted) {
+            (Manner::Live, wanted) => Some(wanted.unwrap_or(usual)),
+            (Manner::OneShot, None | Some(Engine::Stream)) => Some(Engine::Stream),
+            (Manner::OneShot, Some(Engine::Terminal)) => None,
+        }
+    }
+
+    /// In the shape of both families of APIs, and how it answers.
+    fn listed(&self) -> Value {
+        let (sessions, words, history) = match self.manner {
+            Manner::Live => {
+                ("one process a session", "as they are written", "written into the agent's own record")
+            }
+            Manner::OneShot => {
+                ("one process a turn, resumed", "when a message is whole", "told with the first prompt")
+            }
+        };
+        let is_live = self.manner == Manner::Live;
+        json!({"id": self.name(), "object": "model", "type": "model", "display_name": self.name(), "created": 0,
+            "created_at": "1970-01-01T00:00:00Z", "owned_by": "ostler",
+            "ostler": {"agent": self.agent, "sessions": sessions, "words": words, "history": history,
+                "client_tools": is_live, "asks": is_live, "terminal": is_live}})
+    }
 }
 
 impl Models {
-    /// An agent is known here by the name of its program.
-    pub(super) fn of(agent: &str) -> Self {
-        Self { agent: agent.trim_end_matches("-headless").to_owned() }
+    pub(super) fn of(served: &[Served]) -> Self {
+        Self { served: served.to_vec() }
     }
 
-    /// What the agent is to be told; nothing for its own choice.
-    pub(super) fn find(&self, named: &str) -> Result<Option<String>, Problem> {
+    pub(super) fn find(&self, named: &str) -> Result<Model, Problem> {
         let absent = || {
-            let message = format!("there is no model `{named}`: use `{0}` or `{0}/MODEL`", self.agent);
+            let names: Vec<String> =
+                self.served.iter().map(|served| format!("`{0}` or `{0}/MODEL`", served.name())).collect();
+            let message = format!("there is no model `{named}`: use {}", names.join(", "));
             Problem::new(Kind::Absent, &message).about("model")
         };
-        let rest = named.strip_prefix(&self.agent).ok_or_else(absent)?;
-        if rest.is_empty() {
-            return Ok(None);
+        let (agent, model) = match named.split_once('/') {
+            Some((agent, model)) => (agent, Some(model)),
+            None => (named, None),
+        };
+        let served = self.served.iter().find(|served| served.name() == agent).ok_or_else(absent)?;
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-/:@[]".contains(letter);
+        let is_name = |model: &str| {
+            !model.is_empty()
+                && model.len() <= LONGEST_NAME
+                && !model.starts_with('-')
+                && model.chars().all(is_letter)
+        };
+        if model.is_none_or(is_name) {
+            Ok(Model { served: *served, name: model.map(str::to_owned) })
+        } else {
+            Err(absent())
         }
-        let model = rest.strip_prefix('/').ok_or_else(absent)?;
-        let is_name = |letter: char| letter.is_ascii_alphanumeric() || "._-/:@[]".contains(letter);
-        let is_sound = !model.is_empty()
-            && model.len() <= LONGEST_NAME
-            && !model.starts_with('-')
-            && model.chars().all(is_name);
-        if is_sound { Ok(Some(model.to_owned())) } else { Err(absent()) }
     }
 }
 
@@ -50,7 +117,13 @@ impl Models {
 pub(super) async fn list<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incoming: Incoming) -> Response {
     let is_anthropic = incoming.headers().contains_key("anthropic-version");
     match gateway.admit(incoming.headers(), Scope::Chat) {
-        Ok(_) => body(StatusCode::OK, &listed(std::slice::from_ref(&gateway.models.agent))),
+        Ok(_) => {
+            let models: Vec<Value> = gateway.models.served.iter().map(Served::listed).collect();
+            let id = |model: Option<&Value>| model.map(|model| model["id"].clone());
+            let (first, last) = (id(models.first()), id(models.last()));
+            let list = json!({"object": "list", "data": models, "has_more": false, "first_id": first, "last_id": last});
+            body(StatusCode::OK, &list)
+        }
         Err(problem) => refuse(if is_anthropic { Format::Messages } else { Format::Chat }, &problem),
     }
 }
@@ -59,14 +132,28 @@ pub(super) async fn list<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incom
 mod tests {
     use super::*;
 
+    const CLAUDE: Served = Served { agent: "claude-headless", manner: Manner::Live };
+    const OPENCODE: Served = Served { agent: "opencode", manner: Manner::OneShot };
+
     #[test]
     fn a_model_is_the_agents_or_its_own_choice() {
-        let models = Models::of("claude-headless");
+        let models = Models::of(&[CLAUDE, OPENCODE]);
         let found = |name: &str| models.find(name).map_err(|problem| problem.kind.status());
-        assert_eq!(found("claude"), Ok(None));
-        assert_eq!(found("claude/opus"), Ok(Some("opus".to_owned())));
-        for name in ["gpt-4o", "", "claude/", "claude/--resume", "claude-opus", "claude/a b"] {
+        let is = |served: Served, name: Option<&str>| Ok(Model { served, name: name.map(str::to_owned) });
+        assert_eq!(found("claude"), is(CLAUDE, None));
+        assert_eq!(found("claude/opus"), is(CLAUDE, Some("opus")));
+        assert_eq!(found("opencode/openai/gpt-5"), is(OPENCODE, Some("openai/gpt-5")));
+        for name in ["gpt-4o", "", "claude/", "claude/--resume", "claude-opus", "claude/a b", "codex"] {
             assert_eq!(found(name), Err(404), "{name}");
         }
+    }
+
+    #[test]
+    fn an_agent_is_driven_as_it_can_be() {
+        use Engine::{Stream, Terminal};
+        assert_eq!(CLAUDE.engine(None, Terminal), Some(Terminal));
+        assert_eq!(CLAUDE.engine(Some(Stream), Terminal), Some(Stream));
+        assert_eq!(OPENCODE.engine(None, Terminal), Some(Stream));
+        assert_eq!(OPENCODE.engine(Some(Terminal), Stream), None);
     }
 }

@@ -150,7 +150,7 @@ impl<L: LiveSession> Seats<L> {
         if let Some(held) = self.held.get_mut(&seat) {
             held.label = label.map(str::to_owned);
             held.terminal = session.terminal();
-            held.pid = Some(session.pid());
+            held.pid = session.pid();
             held.turns += 1;
         }
     }
@@ -171,7 +171,7 @@ impl<L: LiveSession> Seats<L> {
     fn put_back(&mut self, seat: Seat, session: L, doing: Doing) {
         self.describe(seat, doing, Some(session.memory()));
         if let Some(held) = self.held.get_mut(&seat) {
-            held.pid = Some(session.pid());
+            held.pid = session.pid();
             held.session = Some(session);
         }
     }

@@ -2,7 +2,8 @@
 //! and its folder. One small file each, for its owner alone, written when a turn is over: whatever ends the server, the
 //! next one finds them.
 //!
-//! What a file says is not believed: whether a session knows it is told by the agent's own record when it is revived.
+//! What a file says is not believed: whether a session knows it is told by the agent's own record when it is revived. Of
+//! an agent whose record is not read there is a file only while nothing is asked: it is believed then.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -17,7 +18,7 @@ use ostler_agent::fingerprint::{Fingerprint, Known, Reach};
 use ostler_agent::leasing::{Place, Terms};
 use serde_json::{Value, json};
 
-use crate::live::Keepsake;
+use crate::live::{Keepsake, Noted};
 
 /// Version of the files.
 const VERSION: u64 = 1;
@@ -137,13 +138,30 @@ impl Shelf {
         });
         let entry = fitting.max_by_key(|entry| (entry.parked.known.whole == prior.whole, entry.parked.at))?;
         entry.state = State::Working;
-        Some(entry.parked.clone())
+        let parked = entry.parked.clone();
+        drop(inner);
+        self.unsay(&parked.keepsake);
+        Some(parked)
+    }
+
+    /// What is noted will not hold any more, and nobody else could tell.
+    fn unsay(&self, keepsake: &Keepsake) {
+        if keepsake.noted.is_some()
+            && let Err(error) = fs::remove_file(path(&self.folder, &keepsake.session))
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(target: "ostler::pool", %error, "what is noted of a session could not be removed");
+        }
     }
 
     /// It is at work.
     pub(super) fn begin(&self, session: &str) {
-        if let Some(entry) = self.inner().get_mut(session) {
+        let keepsake = self.inner().get_mut(session).map(|entry| {
             entry.state = State::Working;
+            entry.parked.keepsake.clone()
+        });
+        if let Some(keepsake) = keepsake {
+            self.unsay(&keepsake);
         }
     }
 
@@ -217,6 +235,7 @@ impl Parked {
             "v": VERSION,
             "session": keepsake.session,
             "own_folder": keepsake.folder,
+            "noted": keepsake.noted.as_ref().map(|noted| json!({"session": noted.session, "used": noted.used})),
             "at": at,
             "whole": hex(&known.whole),
             "words": hex(&known.words),
@@ -248,7 +267,17 @@ impl Parked {
         let terms = &value["terms"];
         let engines = [Engine::Stream, Engine::Terminal];
         Some(Self {
-            keepsake: Keepsake { session: text(&value["session"])?, folder: folder(&value["own_folder"]) },
+            keepsake: Keepsake {
+                session: text(&value["session"])?,
+                folder: folder(&value["own_folder"]),
+                noted: match &value["noted"] {
+                    Value::Null => None,
+                    noted => Some(Noted {
+                        session: text(&noted["session"]),
+                        used: serde_json::from_value(noted["used"].clone()).ok()?,
+                    }),
+                },
+            },
             terms: Terms {
                 tenant: text(&terms["tenant"])?,
                 agent: text(&terms["agent"])?,

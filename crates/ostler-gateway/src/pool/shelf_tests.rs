@@ -1,6 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use ostler_agent::canonical::read;
+use ostler_agent::event::Usage;
 
 use super::*;
 
@@ -23,7 +24,7 @@ fn known(text: &str) -> Known {
 }
 
 fn keepsake(session: &str, folder: Option<&Path>) -> Keepsake {
-    Keepsake { session: session.to_owned(), folder: folder.map(Path::to_owned) }
+    Keepsake::recorded(session, folder)
 }
 
 #[test]
@@ -65,4 +66,34 @@ fn what_is_forgotten_goes_with_its_folder() {
     // An id that is a path is not written.
     shelf.note(keepsake("../s", None), &terms(), known("x"));
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the lock");
+}
+
+/// Nobody else could tell that the agent knows more since.
+#[test]
+fn what_only_we_know_does_not_outlive_a_question() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("parked");
+    let used = Usage { input_tokens: Some(7), ..Usage::default() };
+    let noted =
+        Keepsake { noted: Some(Noted { session: Some("thread".to_owned()), used }), ..keepsake("s-1", None) };
+    let opened = || Shelf::open(&folder).unwrap().unwrap();
+    let shelf = opened();
+    shelf.note(noted.clone(), &terms(), known("x"));
+    drop(shelf);
+    let shelf = opened();
+    assert_eq!(shelf.parked().pop().map(|parked| parked.keepsake), Some(noted.clone()));
+    assert!(shelf.take(&terms(), &known("x")).is_some());
+    drop(shelf);
+    assert_eq!(opened().parked(), [], "it was asked something when its server was killed");
+    let shelf = opened();
+    shelf.note(noted.clone(), &terms(), known("x"));
+    shelf.begin("s-1");
+    drop(shelf);
+    assert_eq!(opened().parked(), []);
+    // With a record the agent itself tells.
+    let shelf = opened();
+    shelf.note(keepsake("s-2", None), &terms(), known("x"));
+    shelf.begin("s-2");
+    drop(shelf);
+    assert_eq!(opened().parked().len(), 1);
 }

@@ -8,6 +8,7 @@ use ostler_agent::access::{Policy, Scope};
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::leasing::Limits;
 use ostler_gateway::http::keys::{Key, Keys};
+use ostler_gateway::http::models::{Manner, Served};
 use ostler_gateway::http::{Offer, Waiting, open};
 use ostler_gateway::pool::{Patience, Pool};
 use serde_json::{Value, json};
@@ -73,7 +74,7 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
     let (conversations, runs) = (kept.join("conversations"), kept.join("runs"));
     Offer {
         keys,
-        agent: "claude-headless",
+        agents: vec![Served { agent: "claude-headless", manner: Manner::Live }],
         engine: Engine::Stream,
         folders: Vec::new(),
         conversations,

@@ -146,8 +146,8 @@ fn brought(message: &Message) -> String {
 }
 
 impl LiveSession for Scripted {
-    fn pid(&self) -> u32 {
-        self.pid
+    fn pid(&self) -> Option<u32> {
+        Some(self.pid)
     }
 
     fn memory(&self) -> u64 {
@@ -261,7 +261,7 @@ impl LiveSession for Scripted {
     }
 
     fn keepsake(&self) -> Option<Keepsake> {
-        Some(Keepsake { session: self.id.clone(), folder: None })
+        Some(Keepsake::recorded(&self.id, None))
     }
 
     async fn park(mut self) {

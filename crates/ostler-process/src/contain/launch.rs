@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, geteuid};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -53,6 +54,12 @@ impl Ahead {
     /// Its process, until it was waited for.
     pub fn pid(&self) -> Option<u32> {
         self.guardian.id()
+    }
+
+    /// Whether it is there still: it says nothing until it is told something, and its end closes the lifeline.
+    pub(super) fn is_waiting(&self) -> bool {
+        let mut polled = [PollFd::new(&self.lifeline, PollFlags::IN)];
+        matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
     }
 
     /// Whether it is one that this start would make itself.

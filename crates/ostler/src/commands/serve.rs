@@ -1,21 +1,24 @@
-//! `ostler serve`: live sessions of the agent, behind the APIs that programs already speak.
+//! `ostler serve`: sessions of the agents that are here, behind the APIs that programs already speak.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ostler_agent::agent::{Agent as _, Engine, Stage};
-use ostler_agent::agents::{Claude, ClaudeTerminal};
+use ostler_agent::agent::{Agent, Engine, Stage};
+use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, OpenCode};
 use ostler_agent::leasing::{Limits, Place, Terms};
 use ostler_gateway::engines::Engines;
-use ostler_gateway::ground::Ground;
+use ostler_gateway::ground::{Ground, tidy};
 use ostler_gateway::http::keys::{Key, Keys};
+use ostler_gateway::http::models::{Manner, Served};
 use ostler_gateway::http::{self, Offer, OpenError, Waiting};
+use ostler_gateway::one_shot::OneShots;
 use ostler_gateway::pool::{Patience, Pool, Shelf};
 use ostler_gateway::stream::Streams;
 use ostler_gateway::terminal::Terminals;
+use ostler_process::contain::Standby;
 use ostler_process::run::{RunError, inherited, rehearsed, write_private};
 use ostler_rehearsal::{Rehearsal, Server, script};
 use serde_json::json;
@@ -24,6 +27,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::rehearse::RehearseError;
+use crate::config::Settings;
 use crate::failure::Failure;
 use crate::interrupt::Signals;
 use crate::kept_keys::KeptKeys;
@@ -32,6 +36,9 @@ use crate::{display, programs};
 
 /// Where it listens when nobody says.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
+
+/// Agents that take one prompt a process.
+const ONE_SHOTS: [&dyn Agent; 2] = [&Codex, &OpenCode];
 
 /// How long turns may go on once it is asked to end.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -48,7 +55,8 @@ const NO_SECOND_BEGINNING: &str = "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK";
 
 Programs that speak the Anthropic Messages, OpenAI Chat Completions or OpenAI
 Responses API talk to your own agent. A conversation that goes on finds its
-session warm; one that is new gets its history. The key is made at the first
+session warm; one that is new gets its history. The model of a request names
+the agent: claude, codex, opencode, or AGENT/MODEL. The key is made at the first
 start and printed once; `ostler keys` makes others. Ctrl-C ends it, and
 conversations go on with the next one.")]
 pub(crate) struct Args {
@@ -113,14 +121,37 @@ impl ServeError {
 /// A scripted model, and a home that is nobody's.
 struct Scene {
     home: TempDir,
+    url: String,
     stop: CancellationToken,
     serving: JoinSet<()>,
+}
+
+/// Programs of the agents that are here.
+struct Programs {
+    claude: Option<PathBuf>,
+    one_shots: Vec<(&'static dyn Agent, PathBuf)>,
+}
+
+impl Programs {
+    /// Those that are found. None at all is a failure.
+    fn find(settings: &Settings, here: &Surroundings) -> Result<Self, Failure> {
+        let claude = programs::find(&Claude, settings, here);
+        let one_shots = ONE_SHOTS.into_iter().filter_map(|agent| {
+            let program = programs::find(agent, settings, here).ok()?;
+            Some((agent, program.path))
+        });
+        let one_shots: Vec<_> = one_shots.collect();
+        match claude {
+            Err(error) if one_shots.is_empty() => Err(error.into()),
+            claude => Ok(Self { claude: claude.ok().map(|program| program.path), one_shots }),
+        }
+    }
 }
 
 /// Serves until Ctrl-C or SIGTERM, which is how it ends well.
 pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
     let settings = here.settings()?;
-    let program = programs::find(&Claude, &settings, here)?;
+    let programs = Programs::find(&settings, here)?;
     let folders = args.allow_cwd.iter().map(|folder| {
         let path = here.cwd.join(folder);
         path.canonicalize().map_err(|source| ServeError::Folder { path, source })
@@ -130,23 +161,45 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let kept = KeptKeys::at(here.home.keys());
     let (keys, fresh) = kept.usable()?;
     let mut signals = Signals::listen().map_err(Failure::Runtime)?;
-    let guard = std::env::current_exe().map_err(Failure::Runtime)?;
+    let guard = Standby::from(std::env::current_exe().map_err(Failure::Runtime)?);
+    guard.fill();
     let ours = here.variables.clone();
-    let (mut env, home, scene) = match &args.rehearse {
-        None => (inherited(ours), here.variable("HOME").map(PathBuf::from).unwrap_or_default(), None),
-        Some(name) => {
-            let (env, scene) = Scene::set(name, ours).await?;
-            (env, scene.home.path().to_owned(), Some(scene))
-        }
+    let scene = match &args.rehearse {
+        None => None,
+        Some(name) => Some(Scene::set(name).await?),
     };
-    env.push((NO_SECOND_BEGINNING.into(), "1".into()));
+    let home = match &scene {
+        None => here.variable("HOME").map(PathBuf::from).unwrap_or_default(),
+        Some(scene) => scene.home.path().to_owned(),
+    };
     // What a rehearsal leaves is worth nothing: the agent's own records go with its home.
     let folder = scene.as_ref().map_or(here.home.root(), |scene| scene.home.path()).join("serve");
     let conversations = folder.join("conversations");
-    let ground = Ground { agent: &Claude, program: program.path, env, home, folder, guard };
-    let shelf = shelf(&ground)?;
-    let terminals = Terminals(Ground { agent: &ClaudeTerminal, ..ground.clone() });
-    let engines = Engines { streams: Streams(ground), terminals };
+    let shelf = shelf(&folder)?;
+    let ground = |agent: &'static dyn Agent, program: PathBuf| {
+        let env = match &scene {
+            None => inherited(ours.clone()),
+            Some(scene) => scene.env(agent, ours.clone())?,
+        };
+        let (home, folder, guard) = (home.clone(), folder.clone(), guard.clone());
+        Ok::<Ground, Failure>(Ground { agent, program, env, home, folder, guard })
+    };
+    let (mut engines, mut agents, mut titles) = (Engines::default(), Vec::new(), Vec::new());
+    if let Some(program) = programs.claude {
+        // The terminal program needs all that the other does, and more.
+        let mut terminal = ground(&ClaudeTerminal, program)?;
+        terminal.env.push((NO_SECOND_BEGINNING.into(), "1".into()));
+        engines.streams = Some(Streams(Ground { agent: &Claude, ..terminal.clone() }));
+        engines.terminals = Some(Terminals(terminal));
+        agents.push(Served { agent: Claude.name(), manner: Manner::Live });
+        titles.push(Claude.title());
+    }
+    for (agent, program) in programs.one_shots {
+        engines.one_shots.push(OneShots(ground(agent, program)?));
+        agents.push(Served { agent: agent.name(), manner: Manner::OneShot });
+        titles.push(agent.title());
+    }
+    let has_live = engines.streams.is_some();
     let limits = Limits {
         live: args.max_sessions.max(1),
         live_of_tenant: args.max_sessions.max(1),
@@ -154,15 +207,14 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     };
     let engine = if args.engine == Engine::Terminal.name() { Engine::Terminal } else { Engine::Stream };
     let pool = Pool::with_shelf(engines, limits, Patience::default(), shelf);
-    if let Some(key) = keys.first() {
+    if let (Some(key), true) = (keys.first(), has_live) {
         pool.warm(&usual(key, engine), args.spares);
     }
     let runs = here.home.runs();
     let keys = Keys::kept_by(keys, kept);
-    let agent = Claude.name();
-    let offer = Offer { keys, agent, engine, folders, conversations, runs, waiting: Waiting::default() };
+    let offer = Offer { keys, agents, engine, folders, conversations, runs, waiting: Waiting::default() };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
-    tell(&args, listening.address(), fresh.as_deref())?;
+    tell(&args, &titles, listening.address(), fresh.as_deref())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = listening.serve(
         async move {
@@ -182,14 +234,14 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
 }
 
 /// Sessions that an earlier server left, and what is left of none. Nothing, if another server has them now.
-fn shelf(ground: &Ground) -> Result<Option<Shelf>, ServeError> {
-    let path = ground.folder.join("parked");
+fn shelf(folder: &Path) -> Result<Option<Shelf>, ServeError> {
+    let path = folder.join("parked");
     let shelf = Shelf::open(&path).map_err(|source| ServeError::Shelf { path, source })?;
     match &shelf {
         Some(shelf) => {
             let folders: Vec<PathBuf> =
                 shelf.parked().into_iter().filter_map(|parked| parked.keepsake.folder).collect();
-            ground.tidy(&folders);
+            tidy(folder, &folders);
         }
         None => {
             tracing::warn!(target: "ostler::pool", "another server has the sessions of this home: none will outlive this one");
@@ -213,14 +265,14 @@ fn usual(key: &Key, engine: Engine) -> Terms {
     }
 }
 
-fn tell(args: &Args, address: SocketAddr, fresh: Option<&str>) -> Result<(), Failure> {
+fn tell(args: &Args, titles: &[&str], address: SocketAddr, fresh: Option<&str>) -> Result<(), Failure> {
     let url = format!("http://{address}");
     if args.json {
         let told = json!({"v": 1, "kind": "listening", "url": url, "key": fresh});
         return display::text(&format!("{told}\n"));
     }
     let key = fresh.unwrap_or("$OSTLER_KEY");
-    let mut words = format!("Serving Claude Code on {url}\n");
+    let mut words = format!("Serving {} on {url}\n", titles.join(", "));
     if fresh.is_some() {
         words += &format!("\nYour key, which is not shown again: {key}\n");
     }
@@ -233,19 +285,26 @@ fn tell(args: &Args, address: SocketAddr, fresh: Option<&str>) -> Result<(), Fai
 }
 
 impl Scene {
-    async fn set(
-        name: &str,
-        ours: impl IntoIterator<Item = (OsString, OsString)>,
-    ) -> Result<(Vec<(OsString, OsString)>, Self), Failure> {
+    async fn set(name: &str) -> Result<Self, Failure> {
         let play = script::load(name).map_err(RehearseError::from)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = Server::listen(address, Rehearsal::of(play)).await.map_err(RehearseError::from)?;
         let home = tempfile::Builder::new().prefix("ostler-serve-").tempdir().map_err(Failure::Runtime)?;
-        let setup = ClaudeTerminal.rehearsed(&Stage { url: server.url(), home: home.path().to_owned() });
-        write_private(home.path(), &setup.folders, &setup.files).map_err(RunError::from)?;
-        let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
+        let (stop, mut serving, url) = (CancellationToken::new(), JoinSet::new(), server.url());
         serving.spawn(server.serve(stop.clone()));
-        Ok((rehearsed(ours, &setup), Self { home, stop, serving }))
+        Ok(Self { home, url, stop, serving })
+    }
+
+    /// What an agent is started with, and its settings in the home.
+    fn env(
+        &self,
+        agent: &dyn Agent,
+        ours: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Vec<(OsString, OsString)>, Failure> {
+        let home = self.home.path();
+        let setup = agent.rehearsed(&Stage { url: self.url.clone(), home: home.to_owned() });
+        write_private(home, &setup.folders, &setup.files).map_err(RunError::from)?;
+        Ok(rehearsed(ours, &setup))
     }
 
     async fn strike(mut self) {

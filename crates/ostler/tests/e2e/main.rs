@@ -34,6 +34,8 @@ mod native;
 #[cfg(target_os = "linux")]
 mod offline;
 #[cfg(target_os = "linux")]
+mod one_shot;
+#[cfg(target_os = "linux")]
 mod parking;
 #[cfg(target_os = "linux")]
 mod permissions;

@@ -86,7 +86,7 @@ impl Ground {
             env,
             home,
             folder: folder.path().join("sessions"),
-            guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")),
+            guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")).into(),
         });
         // A loaded machine is slow to break off, too.
         let patience = Patience { settle: DEADLINE, start: DEADLINE, ..Patience::default() };

@@ -65,7 +65,7 @@ async fn a_conversation_goes_on_on_its_terminal() {
             env,
             home,
             folder: ground.folder.path().join("sessions"),
-            guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")),
+            guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")).into(),
         });
         let patience = Patience { start: DEADLINE, settle: DEADLINE, ..Patience::default() };
         let pool = Pool::new(terminals, Limits::default(), patience);

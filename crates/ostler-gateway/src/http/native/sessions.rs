@@ -74,7 +74,7 @@ async fn begin<S: Start>(gateway: &Gateway<S>, incoming: Incoming) -> Result<Arc
 }
 
 fn opening<S: Start>(gateway: &Gateway<S>, visitor: &Visitor, new: NewSession) -> Result<Opening, Problem> {
-    gateway.model(visitor, &new.model)?;
+    let model = gateway.model(visitor, &new.model)?;
     let workspace = match &new.cwd {
         None => Place::Own,
         Some(folder) => gateway.allowed_folder(visitor, folder, "cwd")?,
@@ -82,7 +82,7 @@ fn opening<S: Start>(gateway: &Gateway<S>, visitor: &Visitor, new: NewSession) -
     if new.system.as_ref().is_some_and(|system| system.len() > LONGEST_SYSTEM) {
         return Err(Problem::invalid("this is longer than 100 kB").about("system"));
     }
-    let engine = gateway.engine_named(new.engine.as_deref(), "engine")?;
+    let engine = gateway.engine_named(&model, new.engine.as_deref(), "engine")?;
     let (permissions, asks) = super::super::allowance(visitor, new.permissions.as_deref(), "permissions")?;
     Ok(Opening {
         conversation: String::new(),

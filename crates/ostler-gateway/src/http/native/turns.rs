@@ -176,11 +176,12 @@ impl<S: Start> Gateway<S> {
             None => Place::Own,
             Some(folder) => Place::Folder(PathBuf::from(folder)),
         };
+        let model = self.models.find(&opening.model)?;
         Ok(Terms {
             tenant: opening.tenant.clone(),
-            agent: self.offer.agent.to_owned(),
+            agent: model.served.agent.to_owned(),
             engine: if opening.engine == Engine::Terminal.name() { Engine::Terminal } else { Engine::Stream },
-            model: self.models.find(&opening.model)?,
+            model: model.name,
             workspace,
             system_prompt: opening.system.clone(),
             permissions: Permissions::named(&opening.permissions).unwrap_or(Permissions::Deny),

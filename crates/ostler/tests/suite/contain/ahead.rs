@@ -1,8 +1,9 @@
 //! A guardian that is started before it has anything to guard.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use ostler_process::contain::{Ahead, Contained, Exit, Survivors, Tier};
+use ostler_process::contain::{Ahead, Contained, Exit, Standby, Survivors, Tier};
+use rustix::process::Signal;
 
 use super::watched::Watched;
 use super::yard::{guardian, run_name, shell, tiers};
@@ -44,4 +45,26 @@ async fn one_of_another_binary_is_not_taken() {
         Contained::start_ahead(shell(&run, "exit 7", Tier::Sweep), Some(other)).await.unwrap();
     assert_eq!(contained.leader_exit().await, Exit::Code(7));
     assert_eq!(contained.kill_all().await, Survivors(0));
+}
+
+#[tokio::test]
+async fn one_waits_until_it_is_taken_or_gone() {
+    let standby = Standby::from(PathBuf::from(env!("CARGO_BIN_EXE_ostler")));
+    assert!(standby.take().is_none(), "nobody has it wait");
+    standby.fill();
+    standby.fill();
+    let taken = standby.take().unwrap();
+    assert!(standby.take().is_none(), "one waits, not two");
+    let waiting = Watched::hold(taken.pid().unwrap());
+    drop(taken);
+    standby.fill();
+    let killed = Watched::hold(standby.clone().waiting().unwrap());
+    killed.signal(Signal::KILL);
+    assert!(killed.ends());
+    assert!(standby.take().is_none(), "it is not there any more");
+    assert!(waiting.ends(), "who took it dropped it");
+    standby.fill();
+    let last = Watched::hold(standby.waiting().unwrap());
+    drop(standby);
+    assert!(last.ends(), "it goes with the last who could take it");
 }

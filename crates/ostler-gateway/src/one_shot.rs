@@ -1,0 +1,314 @@
+//! Sessions of agents that take one prompt a process: one for each turn, and none between them. The agent goes on with its
+//! own session by its own id. One that is to know what happened elsewhere is told with its first prompt, and so is one
+//! whose turn was broken off, since nobody knows how much of it the agent wrote down.
+
+use std::path::{Path, PathBuf};
+
+use ostler_agent::agent::{Engine, Refusal, Session as Which, Task};
+use ostler_agent::canonical::Message;
+use ostler_agent::event::{AgentEvent, TurnOutcome, Usage, sum};
+use ostler_agent::history::{History, HistoryError};
+use ostler_agent::leasing::Terms;
+use ostler_agent::reply::Reply;
+use ostler_process::contain::Survivors;
+use ostler_process::stream::{Opening, Session};
+use uuid::Uuid;
+
+use crate::ground::{Ground, Own, failed, remove};
+use crate::live::{Keepsake, LiveSession, Noted, Phase, SessionFailure, Start};
+
+/// Starts sessions of one agent that takes one prompt a process.
+pub struct OneShots(pub Ground);
+
+/// Such a session.
+pub struct OneShotSession {
+    ground: Ground,
+    terms: Terms,
+    /// Our own id of it.
+    id: String,
+    workspace: PathBuf,
+    /// The folder that was made for it.
+    own: Option<PathBuf>,
+    /// The agent's own id of it, if what the agent knows by it is what was said.
+    session: Option<String>,
+    /// What was said so far; nothing, if that was said before it was revived.
+    said: Option<Vec<Message>>,
+    /// What is said in the turn.
+    reply: Reply,
+    used: Usage,
+    stage: Stage,
+}
+
+enum Stage {
+    /// No turn, no process.
+    Waiting,
+    /// A turn.
+    Running(Box<Session>),
+    /// The turn is over, and its process about to end: the next one could not go on before.
+    Ending(Box<Session>, TurnOutcome),
+    /// Its end is to be told.
+    Ended(TurnOutcome),
+    /// It cannot be gone on with.
+    Lost,
+}
+
+impl OneShots {
+    fn session(&self, terms: &Terms, id: String, workspace: PathBuf, own: Option<PathBuf>) -> OneShotSession {
+        OneShotSession {
+            ground: self.0.clone(),
+            terms: terms.clone(),
+            id,
+            workspace,
+            own,
+            session: None,
+            said: None,
+            reply: Reply::default(),
+            used: Usage::default(),
+            stage: Stage::Waiting,
+        }
+    }
+
+    fn task<'a>(terms: &'a Terms, workspace: &'a Path, private: &'a Path) -> Task<'a> {
+        Task {
+            permissions: terms.permissions,
+            allow: &terms.allow,
+            model: terms.model.as_deref(),
+            system_prompt: terms.system_prompt.as_deref(),
+            ..Task::new("", workspace, private)
+        }
+    }
+}
+
+impl Start for OneShots {
+    type Session = OneShotSession;
+
+    fn check(&self, terms: &Terms, history: &History) -> Result<(), SessionFailure> {
+        let agent = self.0.agent;
+        if terms.engine != Engine::Stream {
+            return Err(unfit(format!("{} is not driven on a terminal", agent.title()), None));
+        }
+        if !terms.tools.is_empty() {
+            return Err(unfit(format!("{} takes no tools of yours", agent.title()), None));
+        }
+        if !history.asked().is_text() {
+            return Err(unfit(format!("{} takes only text", agent.title()), None));
+        }
+        // What it cannot be told is known before anything is started.
+        let root = Path::new("/");
+        agent.launch(&Self::task(terms, root, root)).map(drop).map_err(|refusal| refused(&refusal))
+    }
+
+    async fn start(&self, terms: &Terms, prior: &[Message]) -> Result<OneShotSession, SessionFailure> {
+        let id = Uuid::new_v4().to_string();
+        let place = self.0.place(terms, &id)?;
+        let mut session = self.session(terms, id, place.path, place.own.map(Own::keep));
+        session.said = Some(prior.to_vec());
+        Ok(session)
+    }
+
+    async fn revive(
+        &self,
+        terms: &Terms,
+        keepsake: &Keepsake,
+        _knows: impl Fn(&[Message]) -> bool + Send,
+    ) -> Result<OneShotSession, SessionFailure> {
+        let Some(Noted { session: Some(known), used }) = &keepsake.noted else {
+            return Err(failed("what it knows is not noted".to_owned()));
+        };
+        let workspace = self.0.place_of(terms, keepsake)?;
+        let mut session = self.session(terms, keepsake.session.clone(), workspace, keepsake.folder.clone());
+        (session.session, session.used) = (Some(known.clone()), *used);
+        Ok(session)
+    }
+}
+
+impl OneShotSession {
+    /// What it is asked: all that was said besides, if the agent does not know it.
+    fn prompt(&self, message: &Message) -> Result<String, SessionFailure> {
+        let untold = match (&self.session, &self.said) {
+            (Some(_), _) => &[],
+            (None, Some(said)) => said.as_slice(),
+            (None, None) => return Err(over()),
+        };
+        let messages = untold.iter().chain([message]).cloned().collect();
+        let history = History::of(messages);
+        let text = history.and_then(|history| match untold {
+            [] => history.prompt(),
+            _ => history.preamble(),
+        });
+        text.map_err(|error: HistoryError| unfit(error.to_string(), None))
+    }
+
+    /// What the agent said, unless it concerns only us.
+    fn heard(&mut self, event: AgentEvent) -> Result<Option<AgentEvent>, SessionFailure> {
+        self.reply.hear(&event);
+        match &event {
+            AgentEvent::Started { session, .. } => match &self.session {
+                Some(known) if known != session => {
+                    return Err(SessionFailure {
+                        phase: Phase::Answer,
+                        detail: "the agent began another session".to_owned(),
+                        hint: None,
+                    });
+                }
+                Some(_) | None => self.session = Some(session.clone()),
+            },
+            AgentEvent::Spent(usage) => self.used = sum(self.used, *usage),
+            AgentEvent::TurnEnded(outcome) => {
+                if let Stage::Running(session) = std::mem::replace(&mut self.stage, Stage::Lost) {
+                    self.stage = Stage::Ending(session, outcome.clone());
+                }
+                return Ok(None);
+            }
+            _ => {}
+        }
+        Ok(Some(event))
+    }
+
+    /// The turn is over: it waits for another, if it can be told what was said.
+    fn settled(&mut self, outcome: &TurnOutcome) -> Stage {
+        let reply = std::mem::take(&mut self.reply);
+        if let Some(said) = &mut self.said {
+            said.extend_from_slice(reply.messages());
+        }
+        if *outcome == TurnOutcome::Interrupted {
+            self.session = None;
+        }
+        match (&self.session, &self.said) {
+            (None, None) => Stage::Lost,
+            _ => Stage::Waiting,
+        }
+    }
+}
+
+impl LiveSession for OneShotSession {
+    fn pid(&self) -> Option<u32> {
+        match &self.stage {
+            Stage::Running(session) | Stage::Ending(session, _) => Some(session.pid()),
+            Stage::Waiting | Stage::Ended(_) | Stage::Lost => None,
+        }
+    }
+
+    fn memory(&self) -> u64 {
+        match &self.stage {
+            Stage::Running(session) | Stage::Ending(session, _) => session.memory(),
+            Stage::Waiting | Stage::Ended(_) | Stage::Lost => 0,
+        }
+    }
+
+    async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
+        let prompt = self.prompt(message)?;
+        let opening = Opening {
+            agent: self.ground.agent,
+            program: self.ground.program.clone(),
+            env: &self.ground.env,
+            workspace: self.workspace.clone(),
+            private: self.ground.private(&self.id),
+            session: self.session.as_deref().map_or(Which::New, Which::Resumed),
+            prompt: Some(&prompt),
+            before: self.session.as_ref().map(|_| self.used),
+            permissions: self.terms.permissions,
+            allow: &self.terms.allow,
+            model: self.terms.model.as_deref(),
+            system_prompt: self.terms.system_prompt.as_deref(),
+            offered: None,
+            name: &self.id,
+            guard: self.ground.guard.program().to_owned(),
+            ahead: self.ground.guard.take(),
+        };
+        let session = Session::open(opening).await.map_err(|error| SessionFailure::of(Phase::Ask, &error))?;
+        self.stage = Stage::Running(Box::new(session));
+        if self.session.is_none() {
+            // Another session of the agent: it has used nothing yet.
+            self.used = Usage::default();
+        }
+        if let Some(said) = &mut self.said {
+            said.push(message.clone());
+        }
+        Ok(())
+    }
+
+    async fn interrupt(&mut self) -> Result<(), SessionFailure> {
+        if let Stage::Running(session) = std::mem::replace(&mut self.stage, Stage::Lost) {
+            // Whatever becomes of this future: what is dropped is killed.
+            self.stage = Stage::Ended(TurnOutcome::Interrupted);
+            told(session.kill().await);
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<AgentEvent, SessionFailure> {
+        loop {
+            // Where it is while it is waited for: whoever waits may go away.
+            if let Stage::Running(session) = &mut self.stage {
+                let event = session.next().await;
+                let event = event.map_err(|error| SessionFailure::of(Phase::Answer, &error))?;
+                if let Some(event) = self.heard(event)? {
+                    return Ok(event);
+                }
+            }
+            match std::mem::replace(&mut self.stage, Stage::Lost) {
+                running @ Stage::Running(_) => self.stage = running,
+                Stage::Ending(session, outcome) => {
+                    self.stage = Stage::Ended(outcome);
+                    told(session.close().await);
+                    self.ground.guard.fill();
+                }
+                Stage::Ended(outcome) => {
+                    self.stage = self.settled(&outcome);
+                    return Ok(AgentEvent::TurnEnded(outcome));
+                }
+                Stage::Waiting => {
+                    self.stage = Stage::Waiting;
+                    return Err(over());
+                }
+                Stage::Lost => return Err(over()),
+            }
+        }
+    }
+
+    async fn unasked(&mut self) -> Option<Result<AgentEvent, SessionFailure>> {
+        match self.stage {
+            Stage::Waiting => None,
+            Stage::Running(_) | Stage::Ending(..) | Stage::Ended(_) | Stage::Lost => Some(Err(over())),
+        }
+    }
+
+    fn keepsake(&self) -> Option<Keepsake> {
+        let noted = Noted { session: self.session.clone(), used: self.used };
+        Some(Keepsake { session: self.id.clone(), folder: self.own.clone(), noted: Some(noted) })
+    }
+
+    async fn close(self) {
+        let own = self.own.clone();
+        self.park().await;
+        if let Some(own) = own {
+            remove(&own);
+        }
+    }
+
+    async fn park(self) {
+        if let Stage::Running(session) | Stage::Ending(session, _) = self.stage {
+            told(session.kill().await);
+        }
+        remove(&self.ground.private(&self.id));
+    }
+}
+
+fn told(survivors: Survivors) {
+    if survivors.0 > 0 {
+        tracing::error!(target: "ostler::pool", left = survivors.0, "processes of a session could not be ended");
+    }
+}
+
+fn unfit(detail: String, hint: Option<String>) -> SessionFailure {
+    SessionFailure { phase: Phase::Prompt, detail, hint }
+}
+
+fn refused(refusal: &Refusal) -> SessionFailure {
+    unfit(refusal.to_string(), Some(refusal.hint.clone()))
+}
+
+fn over() -> SessionFailure {
+    SessionFailure { phase: Phase::Ask, detail: "its session is over".to_owned(), hint: None }
+}
