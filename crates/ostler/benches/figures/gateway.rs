@@ -27,6 +27,9 @@ const WARMING: usize = 5;
 /// How often a session is started from nothing, on each side.
 const COLD: usize = 10;
 
+/// How long a program may take until it listens.
+const SETTLED: Duration = Duration::from_secs(3);
+
 /// How long a spare may take to be there.
 const SPARE_WITHIN: Duration = Duration::from_secs(30);
 
@@ -97,7 +100,8 @@ fn tell(what: &str, theirs: &[Heard], ours: &[Heard], time: fn(&Heard) -> Durati
 
 /// From nothing: a process is started, and asked. Then with one that was started ahead.
 fn cold(ostler: &Path, model: &Model, player: &Player) {
-    let door = Door::open(served(ostler, player, "cold"), &["--max-sessions", "1"]);
+    // Room for all of them: else each would first wait for the one before to end.
+    let door = Door::open(served(ostler, player, "cold"), &["--max-sessions", "16"]);
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
     for number in 0..COLD {
         let prompt = format!("a beginning, number {number}");
@@ -120,8 +124,13 @@ fn cold(ostler: &Path, model: &Model, player: &Player) {
         ours.least(),
     );
     let Some(player) = Player::of(&Claude, model) else { return };
-    let mut found = Vec::new();
+    let (mut found, mut bare) = (Vec::new(), Vec::new());
     for number in 0..COLD {
+        // The first turn of a process that waits takes longer than later ones: that is what a spare can do at best.
+        let mut waiting = Bare::start(&player);
+        std::thread::sleep(SETTLED);
+        bare.push(waiting.ask("a beginning with a spare"));
+        drop(waiting);
         let command = served(ostler, &player, &format!("spare-{number}"));
         let door = Door::open(command, &["--spares", "1"]);
         let (mut visitor, until) = (door.visitor(), Instant::now() + SPARE_WITHIN);
@@ -130,9 +139,16 @@ fn cold(ostler: &Path, model: &Model, player: &Player) {
             std::thread::sleep(Duration::from_millis(20));
         }
         // It is there; the program itself still needs a moment until it listens.
-        std::thread::sleep(Duration::from_secs(3));
+        std::thread::sleep(SETTLED);
         found.push(visitor.ask(&[said("user", "a beginning with a spare")]));
     }
     let whole = Times::of(found.iter().map(|heard| ms(heard.whole)));
-    println!("with a spare, {COLD} times: {:.0} ms, least {:.0}", whole.median(), whole.least());
+    let bare = Times::of(bare.iter().map(|heard| ms(heard.whole)));
+    println!(
+        "with a spare, {COLD} times: {:.0} ms, least {:.0}; the bare agent, started as long before: {:.0} ms, least {:.0}",
+        whole.median(),
+        whole.least(),
+        bare.median(),
+        bare.least()
+    );
 }
