@@ -125,10 +125,7 @@ impl LiveSession for StreamSession {
     }
 
     async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
-        let asked = self.session.ask(&harmless(message));
-        // While the agent thinks.
-        self.guard.fill();
-        asked.map_err(|error| SessionFailure::of(Phase::Ask, &error))
+        self.session.ask(&harmless(message)).map_err(|error| SessionFailure::of(Phase::Ask, &error))
     }
 
     async fn interrupt(&mut self) -> Result<(), SessionFailure> {
@@ -136,7 +133,12 @@ impl LiveSession for StreamSession {
     }
 
     async fn next(&mut self) -> Result<AgentEvent, SessionFailure> {
-        self.session.next().await.map_err(|error| SessionFailure::of(Phase::Answer, &error))
+        let event = self.session.next().await.map_err(|error| SessionFailure::of(Phase::Answer, &error))?;
+        if matches!(event, AgentEvent::TurnEnded(_)) {
+            // Not before: an agent that starts needs every core.
+            self.guard.fill();
+        }
+        Ok(event)
     }
 
     async fn unasked(&mut self) -> Option<Result<AgentEvent, SessionFailure>> {
