@@ -11,9 +11,13 @@ use axum::response::Response;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Gateway, REQUEST_ID, X_REQUEST_ID, admission, native, refuse};
+use super::{Gateway, admission, native, refuse};
 use crate::live::Start;
 use crate::wire::{Format, Kind, Problem};
+
+/// The request, in answers: under the name of each API.
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What a request is known by, in logs and answers.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use axum::http::HeaderMap;
 use serde_json::Value;
 
-use super::query;
+use super::reading::query;
 use crate::wire::Problem;
 
 /// Read at once. One line may be longer; then it is read whole.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use ostler_agent::access::Scope;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,6 +47,24 @@ pub(super) fn refuse(problem: &Problem) -> Response {
     response
 }
 
+/// An answer, or why there is none, which is told in this API's shape.
+pub(super) type Told = Result<Response, Refused>;
+
+/// A problem on its way out.
+pub(super) struct Refused(Problem);
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        refuse(&self.0)
+    }
+}
+
 /// An answer of this status in JSON.
 pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     let text = serde_json::to_string(value).unwrap_or_default();
@@ -73,6 +91,17 @@ impl<S: Start> Gateway<S> {
         let sees_all = visitor.key.policy.allows(Scope::Admin);
         let tenant = (!sees_all).then(|| visitor.key.id.clone());
         Ok((visitor, tenant))
+    }
+
+    /// The session that a request is about, if he may do this with it.
+    pub(super) fn entered(
+        &self,
+        headers: &HeaderMap,
+        wanted: Scope,
+        id: &str,
+    ) -> Result<Arc<Conversation>, Problem> {
+        let (_, tenant) = self.enter(headers, wanted)?;
+        self.session(tenant.as_deref(), id)
     }
 
     /// A session that he may see.

@@ -1,10 +1,10 @@
-//! The body of a request, bounded.
+//! What a request says: its body, bounded, and its query.
 
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::Request as Incoming;
-use axum::http::header;
+use axum::http::{Uri, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
 
@@ -45,4 +45,12 @@ pub(super) async fn bytes(incoming: Incoming, within: Duration) -> Result<Bytes,
         false => Problem::new(Kind::Gone, "the body broke off"),
     })?;
     Ok(body.to_bytes())
+}
+
+/// What a parameter of the query says.
+pub(super) fn query(uri: &Uri, name: &str) -> Option<String> {
+    let pairs = uri.query()?.split('&');
+    let named = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let mut found = named.filter(|(found, _)| *found == name).map(|(_, value)| value.to_owned());
+    found.next()
 }

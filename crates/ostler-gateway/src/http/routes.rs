@@ -7,7 +7,7 @@ use axum::routing::{MethodRouter, delete, get, post};
 use ostler_agent::access::Scope;
 
 use super::openapi::{Answered, Doc, Parameter, Sent, schema};
-use super::{Gateway, around, metrics, models, native, page, responses};
+use super::{Gateway, around, asking, metrics, models, native, page, responses};
 use crate::conversations::Line;
 use crate::live::Start;
 use crate::wire::Format;
@@ -61,7 +61,7 @@ const ONCE: Parameter = Parameter {
     kind: "string",
 };
 
-fn asking(path: &'static str, about: &'static str, format: Format) -> Doc {
+fn ask(path: &'static str, about: &'static str, format: Format) -> Doc {
     let answers = vec![Answered::of(200, "The answer, whole or as server-sent events.", Sent::Provider)];
     Doc {
         parameters: vec![FOLDER, LEVEL, CONVERSATION, ONCE],
@@ -135,10 +135,10 @@ fn providers<S: Start>() -> Vec<Route<S>> {
     };
     vec![
         route(provider("get", "/v1/models", "What can be asked for."), get(models::list::<S>)),
-        route(asking("/v1/messages", messages, Format::Messages), post(super::messages::<S>)),
-        route(counted, post(super::count_tokens::<S>)),
-        route(asking("/v1/chat/completions", chat, Format::Chat), post(super::chat::<S>)),
-        route(asking("/v1/responses", responses_about, Format::Responses), post(super::responses::<S>)),
+        route(ask("/v1/messages", messages, Format::Messages), post(asking::messages::<S>)),
+        route(counted, post(asking::count_tokens::<S>)),
+        route(ask("/v1/chat/completions", chat, Format::Chat), post(asking::chat::<S>)),
+        route(ask("/v1/responses", responses_about, Format::Responses), post(asking::responses::<S>)),
         route(provider("get", "/v1/responses/{id}", "An answer that was given."), get(responses::show::<S>)),
         route(
             provider("delete", "/v1/responses/{id}", "Forget an answer and its conversation."),

@@ -13,8 +13,8 @@ use http_body::Frame;
 use ostler_agent::event::AgentEvent;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::problem_of;
 use super::recorded::Recorded;
+use super::refusing::problem_of;
 use crate::narration::Narration;
 use crate::pool::TurnError;
 use crate::wire::{Encoder, Piece, Problem};

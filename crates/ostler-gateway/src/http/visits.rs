@@ -13,6 +13,7 @@ use ostler_agent::access::{Input, Meter, Scope, Verdict};
 use tokio::time::Instant;
 
 use super::keys::{Key, Keys};
+use super::refusing::seconds_now;
 use crate::wire::{Kind, Problem};
 
 /// What each key does now. Keys that are gone are forgotten.
@@ -63,10 +64,7 @@ impl Visits {
 
 fn later(message: &str, wait: Duration) -> Problem {
     let seconds = i64::try_from(wait.as_secs_f64().ceil() as u64).unwrap_or(i64::MAX);
-    Problem {
-        again_at: Some(super::seconds_now().saturating_add(seconds)),
-        ..Problem::new(Kind::TooMany, message)
-    }
+    Problem { again_at: Some(seconds_now().saturating_add(seconds)), ..Problem::new(Kind::TooMany, message) }
 }
 
 impl Visitor {

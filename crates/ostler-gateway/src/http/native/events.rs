@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{Path, Request as Incoming, State};
-use axum::response::Response;
 use ostler_agent::access::Scope;
 use serde_json::json;
 use tokio::sync::{broadcast, watch};
@@ -13,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::following::{ALIVE, ALIVE_EVERY, Lines, last_seen, told};
 use super::super::{Gateway, unfolding};
-use super::refuse;
+use super::Told;
 use crate::conversations::{Heard, Unkept};
 use crate::live::Start;
 use crate::wire::{Kind, Problem};
@@ -31,22 +30,16 @@ pub(in super::super) async fn follow<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     incoming: Incoming,
-) -> Response {
-    let begun = || {
-        let (_, tenant) = gateway.enter(incoming.headers(), Scope::SessionsRead)?;
-        let seen = last_seen(incoming.headers(), incoming.uri())?;
-        let conversation = gateway.session(tenant.as_deref(), &id)?;
-        let path =
-            conversation.journal().ok_or_else(|| Problem::new(Kind::Absent, &Unkept::Lost.to_string()))?;
-        let (mut last, pieces) = conversation.listen();
-        // What is there already is read without waiting.
-        last.mark_changed();
-        Ok(Following { lines: Lines::of(&path), seen, last, pieces, ending: gateway.ending.clone() })
-    };
-    match begun() {
-        Ok(following) => unfolding::events(following, step),
-        Err(problem) => refuse(&problem),
-    }
+) -> Told {
+    let (_, tenant) = gateway.enter(incoming.headers(), Scope::SessionsRead)?;
+    let seen = last_seen(incoming.headers(), incoming.uri())?;
+    let conversation = gateway.session(tenant.as_deref(), &id)?;
+    let path = conversation.journal().ok_or_else(|| Problem::new(Kind::Absent, &Unkept::Lost.to_string()))?;
+    let (mut last, pieces) = conversation.listen();
+    // What is there already is read without waiting.
+    last.mark_changed();
+    let following = Following { lines: Lines::of(&path), seen, last, pieces, ending: gateway.ending.clone() };
+    Ok(unfolding::events(following, step))
 }
 
 enum Next {

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request as Incoming, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use ostler_agent::access::Scope;
 use ostler_agent::agent::Decision;
 
 use super::super::questions::Question;
 use super::super::{Gateway, reading};
 use super::shapes::{Permission, Permissions, Ruling, Verdict};
-use super::{answer, refuse, shaped};
+use super::{Told, answer, shaped};
 use crate::conversations::Settled;
 use crate::live::Start;
 use crate::wire::{Kind, Problem};
@@ -23,14 +22,10 @@ const NOT_WANTED: &str = "this is not wanted; go on without it";
 pub(in super::super) async fn list<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     headers: HeaderMap,
-) -> Response {
-    match gateway.enter(&headers, Scope::SessionsRead) {
-        Ok((_, tenant)) => {
-            let permissions = gateway.questions.list(tenant.as_deref()).into_iter().map(told).collect();
-            answer(StatusCode::OK, &Permissions { permissions })
-        }
-        Err(problem) => refuse(&problem),
-    }
+) -> Told {
+    let (_, tenant) = gateway.enter(&headers, Scope::SessionsRead)?;
+    let permissions = gateway.questions.list(tenant.as_deref()).into_iter().map(told).collect();
+    Ok(answer(StatusCode::OK, &Permissions { permissions }))
 }
 
 fn told(question: Question) -> Permission {
@@ -49,14 +44,7 @@ pub(in super::super) async fn settle<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     incoming: Incoming,
-) -> Response {
-    match settled(&gateway, &id, incoming).await {
-        Ok(response) => response,
-        Err(problem) => refuse(&problem),
-    }
-}
-
-async fn settled<S: Start>(gateway: &Gateway<S>, id: &str, incoming: Incoming) -> Result<Response, Problem> {
+) -> Told {
     let (visitor, tenant) = gateway.enter(incoming.headers(), Scope::SessionsWrite)?;
     let verdict: Verdict = shaped(reading::json(incoming, gateway.offer.waiting.body).await?)?;
     let absent = || Problem::new(Kind::Absent, "no such question waits for an answer").about("permission");
@@ -65,10 +53,10 @@ async fn settled<S: Start>(gateway: &Gateway<S>, id: &str, incoming: Incoming) -
     let (decision, outcome) = decided(&question, verdict)?;
     if matches!(decision, Decision::Allow(_)) && !visitor.key.policy.may_allow() {
         let message = "this key may not allow an agent more than its own permissions";
-        return Err(Problem::new(Kind::Forbidden, message));
+        return Err(Problem::new(Kind::Forbidden, message).into());
     }
-    if !gateway.questions.settle(id, decision, outcome) {
-        return Err(absent());
+    if !gateway.questions.settle(&id, decision, outcome) {
+        return Err(absent().into());
     }
     Ok(answer(StatusCode::OK, &told(question)))
 }

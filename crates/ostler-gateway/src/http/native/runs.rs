@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::{Path, Request as Incoming, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::Response;
 use ostler_agent::access::Scope;
 use ostler_process::journal::{self, JournalError, Kept, State as Standing};
 use ostler_process::tail::{Place, Tail};
@@ -15,9 +14,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::following::{ALIVE, ALIVE_EVERY, Lines, last_seen, told};
-use super::super::{Gateway, query, unfolding};
+use super::super::reading::query;
+use super::super::{Gateway, unfolding};
 use super::shapes::{Run, Runs};
-use super::{answer, refuse};
+use super::{Told, answer};
 use crate::live::Start;
 use crate::wire::{Kind, Problem};
 
@@ -32,20 +32,17 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(in super::super) async fn list<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     incoming: Incoming,
-) -> Response {
-    if let Err(problem) = gateway.enter(incoming.headers(), Scope::SessionsRead) {
-        return refuse(&problem);
-    }
+) -> Told {
+    gateway.enter(incoming.headers(), Scope::SessionsRead)?;
     let limit = match query(incoming.uri(), "limit").map(|text| text.parse::<usize>()) {
         None => USUAL,
         Some(Ok(limit @ 1..=MOST)) => limit,
-        Some(_) => return refuse(&Problem::invalid("this must be a number from 1 to 1000").about("limit")),
+        Some(_) => {
+            return Err(Problem::invalid("this must be a number from 1 to 1000").about("limit").into());
+        }
     };
-    let runs = read(gateway.offer.runs.clone(), |runs| Ok(journal::list(&runs))).await;
-    match runs {
-        Ok(kept) => answer(StatusCode::OK, &Runs { runs: kept.iter().take(limit).map(run).collect() }),
-        Err(problem) => refuse(&problem),
-    }
+    let kept = read(gateway.offer.runs.clone(), |runs| Ok(journal::list(&runs))).await?;
+    Ok(answer(StatusCode::OK, &Runs { runs: kept.iter().take(limit).map(run).collect() }))
 }
 
 /// One of them.
@@ -53,11 +50,9 @@ pub(in super::super) async fn show<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Response {
-    match gateway.run(&headers, Scope::SessionsRead, &id).await {
-        Ok(kept) => answer(StatusCode::OK, &run(&kept)),
-        Err(problem) => refuse(&problem),
-    }
+) -> Told {
+    let kept = gateway.run(&headers, Scope::SessionsRead, &id).await?;
+    Ok(answer(StatusCode::OK, &run(&kept)))
 }
 
 /// Reads where reading may take a while.
@@ -125,19 +120,14 @@ pub(in super::super) async fn follow<S: Start>(
     Path(id): Path<String>,
     uri: Uri,
     headers: HeaderMap,
-) -> Response {
-    let begun = async {
-        let seen = last_seen(&headers, &uri)?;
-        let kept = gateway.run(&headers, Scope::SessionsRead, &id).await?;
-        let path = kept.folder.join("events.ndjson");
-        let (lines, tail) = (Lines::of(&path), Tail::new([Place::File(path)]));
-        let alive_at = Instant::now() + ALIVE_EVERY;
-        Ok(Following { kept, lines, tail, seen, alive_at, ending: gateway.ending.clone() })
-    };
-    match begun.await {
-        Ok(following) => unfolding::events(following, step),
-        Err(problem) => refuse(&problem),
-    }
+) -> Told {
+    let seen = last_seen(&headers, &uri)?;
+    let kept = gateway.run(&headers, Scope::SessionsRead, &id).await?;
+    let path = kept.folder.join("events.ndjson");
+    let (lines, tail) = (Lines::of(&path), Tail::new([Place::File(path)]));
+    let alive_at = Instant::now() + ALIVE_EVERY;
+    let following = Following { kept, lines, tail, seen, alive_at, ending: gateway.ending.clone() };
+    Ok(unfolding::events(following, step))
 }
 
 async fn step(mut following: Following) -> Option<(Bytes, Following)> {

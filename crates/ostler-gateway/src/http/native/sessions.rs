@@ -11,10 +11,12 @@ use ostler_agent::leasing::Place;
 use ostler_process::figures;
 
 use super::super::conversing::cwd;
+use super::super::refusing::seconds_now;
+use super::super::terms::allowance;
 use super::super::visits::Visitor;
 use super::super::{Gateway, reading};
 use super::shapes::{Counts, NewSession, Process, Session, SessionState, Sessions, Terminal, Transcript};
-use super::{answer, refuse, shaped};
+use super::{Told, answer, shaped};
 use crate::conversations::{Conversation, Opening, Unkept};
 use crate::live::Start;
 use crate::pool::{Listed, State as Doing};
@@ -27,11 +29,8 @@ const LONGEST_SYSTEM: usize = 100 * 1024;
 pub(in super::super) async fn list<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     headers: HeaderMap,
-) -> Response {
-    let (_, tenant) = match gateway.enter(&headers, Scope::SessionsRead) {
-        Ok(entered) => entered,
-        Err(problem) => return refuse(&problem),
-    };
+) -> Told {
+    let (_, tenant) = gateway.enter(&headers, Scope::SessionsRead)?;
     let live = gateway.pool.sessions();
     let is_seen = |listed: &&Listed| tenant.as_ref().is_none_or(|tenant| listed.terms.tenant == *tenant);
     let spare = live.iter().filter(is_seen).filter(|listed| listed.state == Doing::Spare).count();
@@ -45,32 +44,23 @@ pub(in super::super) async fn list<S: Start>(
             SessionState::Parked => counts.parked += 1,
         }
     }
-    answer(StatusCode::OK, &Sessions { sessions, counts })
+    Ok(answer(StatusCode::OK, &Sessions { sessions, counts }))
 }
 
 /// Begins one. No process is started before something is asked.
 pub(in super::super) async fn create<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     incoming: Incoming,
-) -> Response {
-    match begin(&gateway, incoming).await {
-        Ok(conversation) => {
-            let mut response = answer(StatusCode::CREATED, &told(&conversation, &gateway.pool.sessions()));
-            let place = format!("/api/v1/sessions/{}", conversation.id());
-            if let Ok(place) = HeaderValue::from_str(&place) {
-                response.headers_mut().insert(header::LOCATION, place);
-            }
-            response
-        }
-        Err(problem) => refuse(&problem),
-    }
-}
-
-async fn begin<S: Start>(gateway: &Gateway<S>, incoming: Incoming) -> Result<Arc<Conversation>, Problem> {
+) -> Told {
     let (visitor, _) = gateway.enter(incoming.headers(), Scope::SessionsWrite)?;
     let new: NewSession = shaped(reading::json(incoming, gateway.offer.waiting.body).await?)?;
-    let opening = opening(gateway, &visitor, new)?;
-    Ok(gateway.conversations.begin(opening))
+    let conversation = gateway.conversations.begin(opening(&gateway, &visitor, new)?);
+    let mut response = answer(StatusCode::CREATED, &told(&conversation, &gateway.pool.sessions()));
+    let place = format!("/api/v1/sessions/{}", conversation.id());
+    if let Ok(place) = HeaderValue::from_str(&place) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
 }
 
 fn opening<S: Start>(gateway: &Gateway<S>, visitor: &Visitor, new: NewSession) -> Result<Opening, Problem> {
@@ -83,7 +73,7 @@ fn opening<S: Start>(gateway: &Gateway<S>, visitor: &Visitor, new: NewSession) -
         return Err(Problem::invalid("this is longer than 100 kB").about("system"));
     }
     let engine = gateway.engine_named(&model, new.engine.as_deref(), "engine")?;
-    let (permissions, asks) = super::super::allowance(visitor, new.permissions.as_deref(), "permissions")?;
+    let (permissions, asks) = allowance(visitor, new.permissions.as_deref(), "permissions")?;
     Ok(Opening {
         conversation: String::new(),
         tenant: visitor.key.id.clone(),
@@ -102,14 +92,9 @@ pub(in super::super) async fn show<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Response {
-    let found = gateway
-        .enter(&headers, Scope::SessionsRead)
-        .and_then(|(_, tenant)| gateway.session(tenant.as_deref(), &id));
-    match found {
-        Ok(conversation) => answer(StatusCode::OK, &told(&conversation, &gateway.pool.sessions())),
-        Err(problem) => refuse(&problem),
-    }
+) -> Told {
+    let conversation = gateway.entered(&headers, Scope::SessionsRead, &id)?;
+    Ok(answer(StatusCode::OK, &told(&conversation, &gateway.pool.sessions())))
 }
 
 /// Ends it, and removes what is kept of it.
@@ -117,22 +102,16 @@ pub(in super::super) async fn delete<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Response {
-    let found = gateway
-        .enter(&headers, Scope::SessionsWrite)
-        .and_then(|(_, tenant)| gateway.session(tenant.as_deref(), &id));
-    let conversation = match found {
-        Ok(conversation) => conversation,
-        Err(problem) => return refuse(&problem),
-    };
+) -> Told {
+    let conversation = gateway.entered(&headers, Scope::SessionsWrite, &id)?;
     if conversation.summary().turn.is_some() {
-        return refuse(&Problem::new(Kind::Held, "a turn is under way: interrupt it first"));
+        return Err(Problem::new(Kind::Held, "a turn is under way: interrupt it first").into());
     }
     gateway.conversations.remove(&conversation);
     gateway.pool.end(&id).await;
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;
-    response
+    Ok(response)
 }
 
 /// What was said in it.
@@ -140,23 +119,14 @@ pub(in super::super) async fn transcript<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Response {
-    let found = gateway
-        .enter(&headers, Scope::SessionsRead)
-        .and_then(|(_, tenant)| gateway.session(tenant.as_deref(), &id));
-    let conversation = match found {
-        Ok(conversation) => conversation,
-        Err(problem) => return refuse(&problem),
-    };
+) -> Told {
+    let conversation = gateway.entered(&headers, Scope::SessionsRead, &id)?;
     let reader = conversation.clone();
     let read = tokio::task::spawn_blocking(move || reader.transcript()).await;
-    match read.unwrap_or(Err(Unkept::Lost)) {
-        Ok(messages) => {
-            let Opening { conversation: session, model, system, .. } = conversation.opening.clone();
-            answer(StatusCode::OK, &Transcript { session, model, system, messages })
-        }
-        Err(error) => refuse(&Problem::new(Kind::Absent, &error.to_string())),
-    }
+    let read = read.unwrap_or(Err(Unkept::Lost));
+    let messages = read.map_err(|error| Problem::new(Kind::Absent, &error.to_string()))?;
+    let Opening { conversation: session, model, system, .. } = conversation.opening.clone();
+    Ok(answer(StatusCode::OK, &Transcript { session, model, system, messages }))
 }
 
 /// A session as it is told, with the process that has it now.
@@ -170,7 +140,7 @@ pub(super) fn told(conversation: &Conversation, live: &[Listed]) -> Session {
         (None, Some(_)) => SessionState::Idle,
         (None, None) => SessionState::Parked,
     };
-    let age = super::super::seconds_now().saturating_sub(summary.opened_at / 1_000);
+    let age = seconds_now().saturating_sub(summary.opened_at / 1_000);
     Session {
         id: conversation.id().to_owned(),
         state,

@@ -14,6 +14,7 @@ use axum::extract::{FromRequestParts as _, Path, Request as Incoming, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use ostler_agent::access::Scope;
+use ostler_agent::look::Look;
 use ostler_process::control::attached::Attached;
 use ostler_process::control::{CallError, attach};
 use ostler_process::terminal::painter::Manner;
@@ -24,9 +25,10 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::super::{Gateway, query};
+use super::super::Gateway;
+use super::super::reading::query;
 use super::shapes::Screen;
-use super::{answer, refuse};
+use super::{Told, answer};
 use crate::live::Start;
 use crate::wire::{Kind, Problem};
 
@@ -119,15 +121,12 @@ pub(in super::super) async fn of_run<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     incoming: Incoming,
-) -> Response {
-    let begun = async {
-        let (manner, window) = wanted(incoming.uri())?;
-        let kept = gateway.run(&with_key(incoming.headers()), scope(manner), &id).await?;
-        let upgrade = upgrade(incoming).await?;
-        let attached = attach(&kept, manner, window).await.map_err(|error| uncalled(&error))?;
-        Ok((upgrade, Sitting::Run(Box::new(attached)), manner))
-    };
-    seated(&gateway, begun.await)
+) -> Told {
+    let (manner, window) = wanted(incoming.uri())?;
+    let kept = gateway.run(&with_key(incoming.headers()), scope(manner), &id).await?;
+    let upgrade = upgrade(incoming).await?;
+    let attached = attach(&kept, manner, window).await.map_err(|error| uncalled(&error))?;
+    Ok(seated(&gateway, upgrade, Sitting::Run(Box::new(attached)), manner))
 }
 
 /// The terminal of a session.
@@ -135,24 +134,21 @@ pub(in super::super) async fn of_session<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     incoming: Incoming,
-) -> Response {
-    let begun = async {
-        let (manner, window) = wanted(incoming.uri())?;
-        let (_, tenant) = gateway.enter(&with_key(incoming.headers()), scope(manner))?;
-        let conversation = gateway.session(tenant.as_deref(), &id)?;
-        let upgrade = upgrade(incoming).await?;
-        let seat = gateway.seat_of(&id)?;
-        if manner == Manner::Hold && conversation.summary().turn.is_some() {
-            return Err(Problem::new(Kind::Held, "a turn is under way: interrupt it, or wait for its end"));
-        }
-        let viewer = seat.watch().map_err(unseated)?;
-        let hold = match manner {
-            Manner::View => None,
-            Manner::Hold => Some(seat.hold(window).await.map_err(unseated)?),
-        };
-        Ok((upgrade, Sitting::Here { viewer, hold }, manner))
+) -> Told {
+    let (manner, window) = wanted(incoming.uri())?;
+    let conversation = gateway.entered(&with_key(incoming.headers()), scope(manner), &id)?;
+    let upgrade = upgrade(incoming).await?;
+    let seat = gateway.seat_of(&id)?;
+    if manner == Manner::Hold && conversation.summary().turn.is_some() {
+        let message = "a turn is under way: interrupt it, or wait for its end";
+        return Err(Problem::new(Kind::Held, message).into());
+    }
+    let viewer = seat.watch().map_err(unseated)?;
+    let hold = match manner {
+        Manner::View => None,
+        Manner::Hold => Some(seat.hold(window).await.map_err(unseated)?),
     };
-    seated(&gateway, begun.await)
+    Ok(seated(&gateway, upgrade, Sitting::Here { viewer, hold }, manner))
 }
 
 async fn upgrade(incoming: Incoming) -> Result<WebSocketUpgrade, Problem> {
@@ -163,18 +159,15 @@ async fn upgrade(incoming: Incoming) -> Result<WebSocketUpgrade, Problem> {
 
 fn seated<S: Start>(
     gateway: &Gateway<S>,
-    begun: Result<(WebSocketUpgrade, Sitting, Manner), Problem>,
+    upgrade: WebSocketUpgrade,
+    sitting: Sitting,
+    manner: Manner,
 ) -> Response {
-    match begun {
-        Err(problem) => refuse(&problem),
-        Ok((upgrade, sitting, manner)) => {
-            let (ending, sitters) = (gateway.ending.clone(), gateway.sitters.clone());
-            let upgrade = upgrade.max_message_size(LONGEST_FRAME).max_frame_size(LONGEST_FRAME);
-            upgrade
-                .protocols([PROTOCOL])
-                .on_upgrade(move |socket| sitters.track_future(sit(socket, sitting, manner, ending)))
-        }
-    }
+    let (ending, sitters) = (gateway.ending.clone(), gateway.sitters.clone());
+    let upgrade = upgrade.max_message_size(LONGEST_FRAME).max_frame_size(LONGEST_FRAME);
+    upgrade
+        .protocols([PROTOCOL])
+        .on_upgrade(move |socket| sitters.track_future(sit(socket, sitting, manner, ending)))
 }
 
 /// What happened next.
@@ -283,19 +276,15 @@ pub(in super::super) async fn screen_of_run<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Response {
-    let seen = async {
-        let kept = gateway.run(&headers, Scope::TerminalView, &id).await?;
-        let mut attached =
-            attach(&kept, Manner::View, Size::USUAL).await.map_err(|error| uncalled(&error))?;
-        let Some(Shown::Anew { size, bytes }) = attached.eyes.next().await else {
-            return Err(unseated(Unseated::Over));
-        };
-        let mut screen = Emulator::new(size);
-        screen.feed(&bytes);
-        Ok(screen.look())
+) -> Told {
+    let kept = gateway.run(&headers, Scope::TerminalView, &id).await?;
+    let mut attached = attach(&kept, Manner::View, Size::USUAL).await.map_err(|error| uncalled(&error))?;
+    let Some(Shown::Anew { size, bytes }) = attached.eyes.next().await else {
+        return Err(unseated(Unseated::Over).into());
     };
-    shown(seen.await)
+    let mut screen = Emulator::new(size);
+    screen.feed(&bytes);
+    Ok(shown(screen.look()))
 }
 
 /// What the terminal of a session shows.
@@ -303,24 +292,15 @@ pub(in super::super) async fn screen_of_session<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Response {
-    let seen = || {
-        let (_, tenant) = gateway.enter(&headers, Scope::TerminalView)?;
-        gateway.session(tenant.as_deref(), &id)?;
-        Ok(gateway.seat_of(&id)?.look())
-    };
-    shown(seen())
+) -> Told {
+    gateway.entered(&headers, Scope::TerminalView, &id)?;
+    Ok(shown(gateway.seat_of(&id)?.look()))
 }
 
-fn shown(look: Result<ostler_agent::look::Look, Problem>) -> Response {
-    match look {
-        Ok(look) => {
-            let rows = u16::try_from(look.rows.len()).unwrap_or(u16::MAX);
-            let text = look.dump();
-            answer(StatusCode::OK, &Screen { columns: look.columns, rows, title: look.title, text })
-        }
-        Err(problem) => refuse(&problem),
-    }
+fn shown(look: Look) -> Response {
+    let rows = u16::try_from(look.rows.len()).unwrap_or(u16::MAX);
+    let text = look.dump();
+    answer(StatusCode::OK, &Screen { columns: look.columns, rows, title: look.title, text })
 }
 
 impl<S: Start> Gateway<S> {

@@ -6,24 +6,21 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request as Incoming, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use ostler_agent::access::Scope;
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::canonical::{self, Message};
 use ostler_agent::history::History;
 use ostler_agent::leasing::{Place, Terms};
 use serde_json::json;
-use tokio::sync::mpsc;
 
 use super::super::conversing::history;
-use super::super::questions::UNREAD_ANSWERS;
-use super::super::recorded::Recorded;
-use super::super::{Gateway, problem_of, reading};
+use super::super::refusing::problem_of;
+use super::super::{Gateway, reading};
 use super::shapes::{Interrupted, NewTurn, Turn};
-use super::{answer, refuse, shaped};
+use super::{Told, answer, shaped};
 use crate::conversations::{Conversation, Ending, Opening};
 use crate::live::Start;
-use crate::pool::{Beside, Turn as Question};
+use crate::pool::Turn as Question;
 use crate::wire::{Kind, Problem};
 
 /// Begins a turn.
@@ -31,26 +28,13 @@ pub(in super::super) async fn post<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     incoming: Incoming,
-) -> Response {
-    match begin(&gateway, &id, incoming).await {
-        Ok(response) => response,
-        Err(problem) => refuse(&problem),
-    }
-}
-
-async fn begin<S: Start>(gateway: &Gateway<S>, id: &str, incoming: Incoming) -> Result<Response, Problem> {
+) -> Told {
     let (visitor, tenant) = gateway.enter(incoming.headers(), Scope::SessionsWrite)?;
-    let conversation = gateway.session(tenant.as_deref(), id)?;
+    let conversation = gateway.session(tenant.as_deref(), &id)?;
     let new: NewTurn = shaped(reading::json(incoming, gateway.offer.waiting.body).await?)?;
     let asked = message(&new)?;
     let terms = gateway.terms_of(&conversation.opening)?;
-    let listed = gateway.pool.sessions();
-    let is_held = listed.iter().any(|listed| {
-        listed.label.as_deref() == Some(id) && listed.terminal.as_ref().is_some_and(|seat| seat.is_held())
-    });
-    if is_held {
-        return Err(Problem::new(Kind::Held, "somebody holds the terminal of this session"));
-    }
+    gateway.refuse_if_held(&id)?;
     let underway = visitor.begin_turn()?;
     let gone = |error: crate::conversations::Unkept| Problem::new(Kind::Held, &error.to_string());
     let prior = match conversation.summary().so_far.turns {
@@ -66,15 +50,7 @@ async fn begin<S: Start>(gateway: &Gateway<S>, id: &str, incoming: Incoming) -> 
     let mut messages = prior;
     messages.push(asked);
     let history = History::of(messages).map_err(|error| Problem::invalid(&error.to_string()))?;
-    let (beside, asking) = if conversation.opening.ask {
-        let (sender, answers) = mpsc::channel(UNREAD_ANSWERS);
-        let beside = Beside { label: Some(id.to_owned()), answers: Some(answers) };
-        (beside, Some((gateway.questions.clone(), sender)))
-    } else {
-        (Beside { label: Some(id.to_owned()), answers: None }, None)
-    };
-    let answer_coming = gateway.pool.complete_beside(Question { terms, history }, beside);
-    let mut recorded = Recorded::new(answer_coming, recorder, asking);
+    let mut recorded = gateway.complete(Question { terms, history }, recorder, conversation.opening.ask);
     let running = gateway.turns.spawn(async move {
         let _underway = underway;
         let mut failed = None;
@@ -89,7 +65,7 @@ async fn begin<S: Start>(gateway: &Gateway<S>, id: &str, incoming: Incoming) -> 
         return Ok(answer(StatusCode::ACCEPTED, &told(&conversation, &turn, after)));
     }
     match running.await {
-        Ok(Some(problem)) => Err(problem),
+        Ok(Some(problem)) => Err(problem.into()),
         Ok(None) | Err(_) => Ok(answer(StatusCode::OK, &told(&conversation, &turn, after))),
     }
 }
@@ -136,18 +112,10 @@ pub(in super::super) async fn show<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path((id, turn)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Response {
-    let found = gateway
-        .enter(&headers, Scope::SessionsRead)
-        .and_then(|(_, tenant)| gateway.session(tenant.as_deref(), &id));
-    let conversation = match found {
-        Ok(conversation) => conversation,
-        Err(problem) => return refuse(&problem),
-    };
-    match conversation.turn(&turn) {
-        Ok(_) => answer(StatusCode::OK, &told(&conversation, &turn, 0)),
-        Err(error) => refuse(&Problem::new(Kind::Absent, &error.to_string()).about("turn")),
-    }
+) -> Told {
+    let conversation = gateway.entered(&headers, Scope::SessionsRead, &id)?;
+    conversation.turn(&turn).map_err(|error| Problem::new(Kind::Absent, &error.to_string()).about("turn"))?;
+    Ok(answer(StatusCode::OK, &told(&conversation, &turn, 0)))
 }
 
 /// Breaks off what is under way. What was said until then counts.
@@ -155,18 +123,11 @@ pub(in super::super) async fn interrupt<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Response {
-    let found = gateway
-        .enter(&headers, Scope::SessionsWrite)
-        .and_then(|(_, tenant)| gateway.session(tenant.as_deref(), &id));
-    match found {
-        Ok(conversation) => {
-            let turn = conversation.summary().turn;
-            let is_stopped = conversation.stop(turn.as_deref());
-            answer(StatusCode::OK, &Interrupted { turn: turn.filter(|_| is_stopped) })
-        }
-        Err(problem) => refuse(&problem),
-    }
+) -> Told {
+    let conversation = gateway.entered(&headers, Scope::SessionsWrite, &id)?;
+    let turn = conversation.summary().turn;
+    let is_stopped = conversation.stop(turn.as_deref());
+    Ok(answer(StatusCode::OK, &Interrupted { turn: turn.filter(|_| is_stopped) }))
 }
 
 impl<S: Start> Gateway<S> {

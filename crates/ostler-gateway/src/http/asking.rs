@@ -1,0 +1,133 @@
+//! Asking the agent, in the three providers' APIs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request as Incoming, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use ostler_agent::access::Scope;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::Gateway;
+use super::conversing::{Addressed, CONVERSATION, Naming};
+use super::questions::UNREAD_ANSWERS;
+use super::recorded::Recorded;
+use super::refusing::{body, problem_of, refuse, seconds_now};
+use super::streaming::Streaming;
+use super::terms::{permissions, terms};
+use super::visits::{Lasting, Visitor};
+use crate::conversations::Recorder;
+use crate::live::Start;
+use crate::narration::Narration;
+use crate::pool::{Beside, Turn};
+use crate::wire::{Delivery, Format, Head, Kind, Piece, Problem};
+
+/// How long the first word is waited for before an answer is begun. What fails until then has a status of its own.
+const FIRST_WORD: Duration = Duration::from_secs(10);
+
+/// What could not be honoured.
+const IGNORED: HeaderName = HeaderName::from_static("x-ostler-ignored");
+
+pub(super) async fn messages<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    incoming: Incoming,
+) -> Response {
+    gateway.answer(Format::Messages, incoming).await
+}
+
+pub(super) async fn chat<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incoming: Incoming) -> Response {
+    gateway.answer(Format::Chat, incoming).await
+}
+
+pub(super) async fn responses<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    incoming: Incoming,
+) -> Response {
+    gateway.answer(Format::Responses, incoming).await
+}
+
+/// Nobody tells how many they are, and they are not guessed.
+pub(super) async fn count_tokens<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    incoming: Incoming,
+) -> Response {
+    let problem = match gateway.admit(incoming.headers(), Scope::Chat) {
+        Ok(_) => Problem::new(Kind::Unbuilt, "an agent does not count tokens ahead"),
+        Err(problem) => problem,
+    };
+    refuse(Format::Messages, &problem)
+}
+
+impl<S: Start> Gateway<S> {
+    async fn answer(&self, format: Format, incoming: Incoming) -> Response {
+        self.once(format, incoming).await.unwrap_or_else(|problem| refuse(format, &problem))
+    }
+
+    /// Asks the agent. What is not even begun, or fails at once, is a problem.
+    pub(super) async fn attempt(
+        &self,
+        format: Format,
+        visitor: &Visitor,
+        headers: &HeaderMap,
+        body_read: &Value,
+    ) -> Result<Response, Problem> {
+        let folder = self.folder(visitor, headers)?;
+        let (permissions, asks) = permissions(visitor, headers)?;
+        let request = format.read(body_read)?;
+        let model = self.model(visitor, &request.model)?;
+        let engine = self.engine(&model, headers)?;
+        let terms = terms(visitor, (model, engine), folder, permissions, &request);
+        let underway = visitor.begin_turn()?;
+        let naming = Naming { format, headers, terms: &terms, asks };
+        let Addressed { history, recorder } = self.address(visitor, &naming, &request).await?;
+        let conversation = recorder.conversation().id().to_owned();
+        self.refuse_if_held(&conversation)?;
+        let id = recorder.turn().to_owned();
+        let head = Head { id, model: request.model.clone(), created: seconds_now() };
+        let answer = self.complete(Turn { terms, history }, recorder, asks);
+        let mut response = match request.delivery {
+            Delivery::Whole => body(StatusCode::OK, &whole(format, &head, answer).await?),
+            Delivery::Streamed { .. } => {
+                let encoder = format.encoder(head, request.delivery);
+                let response = Streaming::begin(answer, encoder, FIRST_WORD).await?;
+                response.map(|body| Lasting::body(body, underway))
+            }
+        };
+        if let Ok(ignored) = HeaderValue::from_str(&request.ignored.join(", "))
+            && !request.ignored.is_empty()
+        {
+            response.headers_mut().insert(IGNORED, ignored);
+        }
+        if let Ok(conversation) = HeaderValue::from_str(&conversation) {
+            response.headers_mut().insert(CONVERSATION, conversation);
+        }
+        Ok(response)
+    }
+
+    /// An answer that is written down, in a session that is listed under its conversation. What the agent asks is asked
+    /// of a client, or answered by policy.
+    pub(super) fn complete(&self, turn: Turn, recorder: Recorder, asks: bool) -> Recorded {
+        let (answers, asking) = match asks {
+            true => {
+                let (sender, answers) = mpsc::channel(UNREAD_ANSWERS);
+                (Some(answers), Some((self.questions.clone(), sender)))
+            }
+            false => (None, None),
+        };
+        let label = Some(recorder.conversation().id().to_owned());
+        let answer = self.pool.complete_beside(turn, Beside { label, answers });
+        Recorded::new(answer, recorder, asking)
+    }
+}
+
+async fn whole(format: Format, head: &Head, mut answer: Recorded) -> Result<Value, Problem> {
+    let mut narration = Narration::default();
+    let mut pieces: Vec<Piece> = Vec::new();
+    while let Some(event) = answer.next().await {
+        let event = event.map_err(|error| problem_of(&error))?;
+        pieces.extend(narration.hear(&event));
+    }
+    format.whole(head, &pieces)
+}

@@ -1,0 +1,162 @@
+//! Listening, and serving until the end: what is routed where, and in which order all of it ends.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request as Incoming;
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::idempotency::Repeats;
+use super::metrics::Metrics;
+use super::models::Models;
+use super::questions::Questions;
+use super::visits::Visits;
+use super::{Gateway, Offer, around, routes, serving};
+use crate::conversations::{Bounds, Conversations};
+use crate::live::Start;
+use crate::pool::Pool;
+use crate::wire::{Kind, Problem};
+
+/// How long those who sit at terminals may take to be told that it is over.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// They could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Everybody could come in.
+    #[error("{address} can be reached from elsewhere, and there is no key")]
+    Keyless {
+        /// Where it was to listen.
+        address: SocketAddr,
+    },
+    /// Conversations cannot be kept.
+    #[error("could not open the conversations in {}", .path.display())]
+    Conversations {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The address cannot be had.
+    #[error("could not listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl OpenError {
+    /// What to try.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Keyless { .. } => Some("make a key, or listen on 127.0.0.1".to_owned()),
+            Self::Conversations { .. } => {
+                Some("set OSTLER_HOME to a folder that you can write to".to_owned())
+            }
+            Self::Listen { .. } => Some("choose another address with --listen".to_owned()),
+        }
+    }
+}
+
+/// Doors that listen, and wait to be served.
+pub struct Listening<S: Start> {
+    listener: TcpListener,
+    gateway: Arc<Gateway<S>>,
+}
+
+/// Listens.
+pub async fn open<S: Start>(
+    address: SocketAddr,
+    pool: Pool<S>,
+    offer: Offer,
+) -> Result<Listening<S>, OpenError> {
+    if !address.ip().is_loopback() && offer.keys.is_empty() {
+        return Err(OpenError::Keyless { address });
+    }
+    let listen = |source| OpenError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    let models = Models::of(&offer.agents);
+    let conversations = Conversations::open(&offer.conversations, Bounds::default())
+        .map_err(|source| OpenError::Conversations { path: offer.conversations.clone(), source })?;
+    let gateway = Gateway {
+        pool,
+        offer,
+        models,
+        visits: Visits::new(),
+        metrics: Metrics::default(),
+        conversations,
+        questions: Questions::default(),
+        repeats: Repeats::default(),
+        turns: TaskTracker::new(),
+        sitters: TaskTracker::new(),
+        ending: CancellationToken::new(),
+        address,
+        is_closing: AtomicBool::new(false),
+    };
+    Ok(Listening { listener, gateway: Arc::new(gateway) })
+}
+
+impl<S: Start> Listening<S> {
+    /// Where.
+    pub fn address(&self) -> SocketAddr {
+        self.gateway.address
+    }
+
+    /// Serves until `stop` is ready, then lets turns end for so long, breaks off the rest, and closes all sessions. Who
+    /// comes meanwhile is told that nothing new is begun.
+    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static, drain: Duration) {
+        let Self { listener, gateway } = self;
+        let mut router = Router::new();
+        for routes::Route { doc, door } in routes::all::<S>() {
+            router = router.route(doc.path, door);
+        }
+        let router = router
+            .fallback(absent)
+            .method_not_allowed_fallback(unsuited)
+            .layer(from_fn_with_state(gateway.clone(), around::around::<S>))
+            .with_state(gateway.clone());
+        let closing = CancellationToken::new();
+        let ending = async {
+            stop.await;
+            gateway.is_closing.store(true, Ordering::Relaxed);
+            gateway.pool.close(drain).await;
+            gateway.turns.close();
+            gateway.turns.wait().await;
+            gateway.questions.close().await;
+            gateway.ending.cancel();
+            closing.cancel();
+        };
+        let head = gateway.offer.waiting.head;
+        tokio::join!(serving::serve(listener, router, head, closing.clone()), ending);
+        gateway.sitters.close();
+        // Who does not read that it is over is not waited for.
+        let _ = tokio::time::timeout(FAREWELL, gateway.sitters.wait()).await;
+    }
+}
+
+async fn absent(incoming: Incoming) -> Response {
+    let message = format!("there is nothing at {}", incoming.uri().path());
+    around::refuse_at(incoming.uri().path(), &Problem::new(Kind::Absent, &message))
+}
+
+async fn unsuited(incoming: Incoming) -> Response {
+    let message = format!("{} is not for {}", incoming.uri().path(), incoming.method());
+    let mut response = around::refuse_at(incoming.uri().path(), &Problem::new(Kind::Invalid, &message));
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
+}

@@ -1,0 +1,60 @@
+//! What is told where there is no answer: problems in each API's own shape.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde_json::Value;
+
+use crate::live::{Phase, SessionFailure};
+use crate::pool::TurnError;
+use crate::wire::{Format, Kind, Problem};
+
+/// An answer of this status in JSON.
+pub(super) fn body(status: StatusCode, value: &Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+/// A problem in the API's own shape.
+pub(super) fn refuse(format: Format, problem: &Problem) -> Response {
+    let status = StatusCode::from_u16(problem.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = body(status, &format.problem(problem));
+    if matches!(problem.kind, Kind::TooMany | Kind::Overloaded | Kind::Closing) {
+        let wait = problem.again_at.map_or(1, |at| at.saturating_sub(seconds_now()).max(1));
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait));
+    }
+    response
+}
+
+/// By the clock of the wall.
+pub(super) fn seconds_now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Why a turn has no end, as a problem.
+pub(super) fn problem_of(error: &TurnError) -> Problem {
+    match error {
+        TurnError::Unpaired(error) => Problem::invalid(&error.to_string()).about("messages"),
+        TurnError::Refused(refused) => Problem::of_refusal(*refused),
+        TurnError::Session(SessionFailure { phase, hint, .. }) => {
+            let kind = match phase {
+                Phase::Prompt => Kind::Invalid,
+                Phase::Held => Kind::Held,
+                Phase::Start | Phase::Ask | Phase::Answer => Kind::Agent,
+            };
+            let message = match hint {
+                Some(hint) => format!("{error} (try: {hint})"),
+                None => error.to_string(),
+            };
+            Problem::new(kind, &message)
+        }
+        TurnError::TooLong(..) => Problem::new(Kind::TooLong, &error.to_string()),
+        TurnError::Blocked(_) => Problem::new(Kind::Agent, &error.to_string()),
+    }
+}
