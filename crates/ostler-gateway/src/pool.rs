@@ -16,6 +16,7 @@ mod shelf;
 mod spares;
 mod turn;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -56,16 +57,20 @@ pub struct Patience {
     pub turn: Duration,
     /// For a turn that was broken off to end. A session that takes longer is closed.
     pub settle: Duration,
+    /// For whoever asked to take something of what waits for him. Who takes longer is taken for gone.
+    pub unread: Duration,
 }
 
 impl Default for Patience {
-    /// A tool may run for half an hour; an interrupted turn is over in well under a tenth of a second.
+    /// A tool may run for half an hour; an interrupted turn is over in well under a tenth of a second. Two minutes
+    /// without a byte is no slow line.
     fn default() -> Self {
         Self {
             start: Duration::from_secs(60),
             silence: Duration::from_secs(30 * 60),
             turn: Duration::from_secs(60 * 60),
             settle: Duration::from_secs(1),
+            unread: Duration::from_secs(120),
         }
     }
 }
@@ -138,7 +143,8 @@ impl Limit {
     }
 }
 
-/// An answer, as it comes. Dropping it breaks the turn off: the session is kept if it settles, and closed if not.
+/// An answer, as it comes. Dropping it breaks the turn off: the session is kept if it settles, and closed if not. So does
+/// leaving it unread for too long: then it has no end.
 #[derive(Debug)]
 pub struct Answer {
     events: mpsc::Receiver<Result<AgentEvent, TurnError>>,
@@ -233,7 +239,8 @@ impl<S: Start> Pool<S> {
         let guard = stop.clone().drop_guard();
         let Beside { label, answers } = beside;
         let told_stop = stop.clone();
-        let work = Work { shared: self.shared.clone(), turn, label, events, stop };
+        let is_deaf = AtomicBool::new(false);
+        let work = Work { shared: self.shared.clone(), turn, label, events, stop, is_deaf };
         self.shared.tasks.spawn(async move {
             work.run(answers).await;
             // Nobody need wait for it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ostler_agent::event::{AgentEvent, TurnOutcome};
 use ostler_agent::offering;
@@ -25,6 +26,8 @@ pub(super) struct Work<S: Start> {
     pub(super) events: mpsc::Sender<Result<AgentEvent, TurnError>>,
     /// Whoever waited for the answer is gone, or the pool closes.
     pub(super) stop: CancellationToken,
+    /// Whoever waited for the answer takes nothing of it.
+    pub(super) is_deaf: AtomicBool,
 }
 
 /// What became of a session that was asked.
@@ -180,7 +183,7 @@ impl<S: Start> Work<S> {
                 _ => {}
             }
             if !self.events.is_closed() {
-                // Whoever does not read for a whole turn is taken for gone.
+                // A turn has its limit also while nobody reads.
                 let told = tokio::time::timeout_at(settle.unwrap_or(last), self.tell(Ok(event))).await;
                 if told.is_err() {
                     self.stop.cancel();
@@ -213,14 +216,22 @@ impl<S: Start> Work<S> {
         Asked::Over
     }
 
-    /// Waits for whoever reads, unless nobody does.
+    /// Waits for whoever reads, unless nobody does. Who takes nothing for too long is told nothing more, not even the
+    /// end: there would be a hole before it.
     async fn tell(&self, told: Result<AgentEvent, TurnError>) {
+        if self.is_deaf.load(Ordering::Relaxed) {
+            return;
+        }
         tokio::select! {
             biased;
             () = self.events.closed() => self.stop.cancel(),
             sent = self.events.send(told) => drop(sent),
             // Nobody is waited for any more.
             () = self.shared.stop.cancelled() => {}
+            () = tokio::time::sleep(self.shared.patience.unread) => {
+                self.is_deaf.store(true, Ordering::Relaxed);
+                self.stop.cancel();
+            }
         }
     }
 }

@@ -314,6 +314,34 @@ async fn limits_of_time_are_told() {
     pool.close(Duration::ZERO).await;
 }
 
+/// Who takes nothing is broken off like one who is gone; who takes a little now and then is not.
+#[tokio::test(start_paused = true)]
+async fn who_takes_nothing_is_taken_for_gone() {
+    let stage = Stage::default();
+    let patience = patience();
+    let pool = Pool::new(stage.clone(), Limits { live: 1, ..Limits::default() }, patience);
+    let nearly = patience.unread - Duration::from_secs(1);
+    let mut reader = at_work(&pool, &stage, &[user("flood")]).await;
+    for _ in 0..3 {
+        tokio::time::sleep(nearly).await;
+        stage.log(|log| assert!(log.interrupted.is_empty(), "{log:?}"));
+        assert!(matches!(reader.next().await, Some(Ok(AgentEvent::Said { .. }))));
+    }
+    tokio::time::sleep(patience.unread).await;
+    until("it is broken off", || stage.log(|log| log.interrupted == [1])).await;
+    until("its session waits", || states(&pool) == [(Some(1), State::Idle, 1)]).await;
+    // There is one seat, and it is free while he still has his answer.
+    assert_eq!(said(&pool, "a", &[user("say on")]).await, "on");
+    // What waited for him is there, without an end.
+    let mut rest = 0;
+    while let Some(event) = reader.next().await {
+        assert!(matches!(event, Ok(AgentEvent::Said { .. })), "{event:?}");
+        rest += 1;
+    }
+    assert!(rest > 1, "{rest}");
+    pool.close(Duration::ZERO).await;
+}
+
 #[tokio::test]
 async fn closing_it_ends_all_and_can_be_repeated() {
     let stage = Stage::default();
