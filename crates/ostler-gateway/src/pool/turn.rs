@@ -1,5 +1,6 @@
 //! One turn, from the question to a session that waits again or is gone. It runs as a task of the pool.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,10 +106,15 @@ impl<S: Start> Work<S> {
         let (warmth, seat) = (lease.warmth, lease.seat);
         let Some(session) = lease.session() else { return Asked::Stale };
         session.answered_by(if answers.is_some() { AnsweredBy::Owner } else { AnsweredBy::Policy });
-        let asked = match warmth {
-            Warmth::Warm | Warmth::Called => session.ask(self.turn.history.last()).await,
+        let question = match warmth {
+            Warmth::Warm | Warmth::Called => Cow::Borrowed(self.turn.history.last()),
             // What came of calls was told with the history.
-            Warmth::Cold => session.ask(&self.turn.history.asked()).await,
+            Warmth::Cold => Cow::Owned(self.turn.history.asked()),
+        };
+        let Some(asked) = self.unless_left(session.ask(&question)).await else {
+            // How much of the question it has heard nobody knows.
+            lease.close().await;
+            return Asked::Over;
         };
         self.shared.seats().began_turn(seat, session, self.label.as_deref());
         let mut course = Course::default();
@@ -131,6 +137,16 @@ impl<S: Start> Work<S> {
             && matches!(failed, TurnError::Session(_))
             && !self.stop.is_cancelled();
         if is_stale { Asked::Stale } else { Asked::Failed(failed) }
+    }
+
+    /// What comes of it, unless whoever asked goes away and it does not end soon.
+    async fn unless_left<F: Future>(&self, doing: F) -> Option<F::Output> {
+        let mut doing = std::pin::pin!(doing);
+        tokio::select! {
+            biased;
+            done = &mut doing => Some(done),
+            () = self.stop.cancelled() => tokio::time::timeout(self.shared.patience.settle, doing).await.ok(),
+        }
     }
 
     /// Hands on what the agent says until its turn ends.

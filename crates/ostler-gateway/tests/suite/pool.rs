@@ -196,6 +196,11 @@ async fn one_that_does_not_settle_is_gone_when_the_cancel_returns() {
     answer.cancel().await;
     assert_eq!(states(&pool), []);
     stage.log(|log| assert_eq!((&log.interrupted[..], &log.closed[..]), (&[1][..], &[1][..])));
+    // The same of one that is still being asked.
+    let answer = at_work(&pool, &stage, &[user("slow")]).await;
+    answer.cancel().await;
+    assert_eq!(states(&pool), []);
+    stage.log(|log| assert_eq!((&log.interrupted[..], &log.closed[..]), (&[1][..], &[1, 2][..])));
     assert_eq!(said(&pool, "a", &[user("say on")]).await, "on");
     pool.close(Duration::ZERO).await;
 }

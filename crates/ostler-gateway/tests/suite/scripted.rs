@@ -154,7 +154,7 @@ impl LiveSession for Scripted {
         1
     }
 
-    /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `wait`, `fail`, `die`, `task`, `call A B`.
+    /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `slow`, `wait`, `fail`, `die`, `task`, `call A B`.
     async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
         let text = match self.doing {
             Doing::Called => brought(message),
@@ -163,6 +163,10 @@ impl LiveSession for Scripted {
         self.stage.log(|log| log.asked.push((self.pid, text.clone())));
         if self.doing == Doing::Dead {
             return Err(failure(Phase::Ask));
+        }
+        if text == "slow" {
+            // As on a terminal that does not take what is typed.
+            std::future::pending::<()>().await;
         }
         let done = AgentEvent::TurnEnded(TurnOutcome::Done { text: String::new() });
         match text.split_once(' ').unwrap_or((&text, "")) {
