@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may say that it cannot go on")]
 
 mod bad_input;
+mod clock;
 mod conversing;
 mod doors;
 mod house;
@@ -13,5 +14,6 @@ mod openapi;
 mod parking;
 mod pool;
 mod scripted;
+mod silence;
 mod terminals;
 mod tools;

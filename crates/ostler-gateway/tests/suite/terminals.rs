@@ -1,12 +1,15 @@
 //! Terminals over a WebSocket, asked as a browser asks: bytes of frames.
 
+use std::time::Duration;
+
 use ostler_agent::leasing::Limits;
 use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::seat::{Seat, Wish};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
+use crate::clock::Clock;
 use crate::house::{DEADLINE, House};
 
 const SESSIONS: &str = "/api/v1/sessions";
@@ -33,7 +36,10 @@ fn upgrade(path: &str, more: &str) -> String {
 impl Socket {
     /// The status, and the socket if it is one.
     async fn open(house: &House, path: &str, more: &str) -> Result<Self, u16> {
-        let mut stream = TcpStream::connect(house.address).await.unwrap();
+        Self::on(TcpStream::connect(house.address).await.unwrap(), house, path, more).await
+    }
+
+    async fn on(mut stream: TcpStream, house: &House, path: &str, more: &str) -> Result<Self, u16> {
         let request =
             format!("{}\r\nhost: {}\r\nconnection: upgrade\r\n\r\n", upgrade(path, more), house.address);
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -161,6 +167,61 @@ async fn a_terminal_is_watched_by_many_and_held_by_one() {
             break;
         }
     }
+    house.close().await;
+}
+
+/// Whoever stops to take what is shown is not shown anything any more. Others see all of it meanwhile, and turns go on.
+#[tokio::test]
+async fn who_stops_to_watch_is_shown_the_door_and_harms_nobody() {
+    let clock = Clock::stopped();
+    let house = House::open(Limits::default()).await;
+    let (id, seat) = seated(&house).await;
+    let path = format!("{SESSIONS}/{id}/terminal");
+    let key = "x-api-key: ostler_owner";
+    let mut viewer = Socket::open(&house, &path, key).await.unwrap();
+    let little = TcpSocket::new_v4().unwrap();
+    little.set_recv_buffer_size(4096).unwrap();
+    let little = little.connect(house.address).await.unwrap();
+    let _deaf = Socket::on(little, &house, &path, key).await.unwrap();
+    assert_eq!(seat.viewers(), 2);
+    // What is between two ends has room for some megabytes. When it is full, half a minute is patience enough.
+    let much = vec![b'x'; 64 * 1024];
+    let mut rounds = 0;
+    while seat.viewers() == 2 {
+        rounds += 1;
+        assert!(rounds < 2_000, "it is never full");
+        seat.draw(&much);
+        seat.draw(format!("\r\nround {rounds}.").as_bytes());
+        viewer.until(&format!("round {rounds}.")).await;
+        clock.pass(Duration::from_secs(1)).await;
+    }
+    assert!(rounds >= 30, "{rounds}: he had half a minute");
+    let turn = json!({"text": "say two", "wait": true});
+    let got = house.post(&format!("{SESSIONS}/{id}/turns"), "ostler_owner", &turn).await;
+    assert_eq!((got.status, &got.json()["text"]), (200, &json!("two")));
+    seat.draw(b"\r\nafter");
+    viewer.until("after").await;
+    clock.runs();
+    house.close().await;
+}
+
+#[tokio::test]
+async fn nobody_sits_down_while_a_turn_is_under_way() {
+    let house = House::open(Limits::default()).await;
+    let (id, seat) = seated(&house).await;
+    let (session, key) = (format!("{SESSIONS}/{id}"), "x-api-key: ostler_owner");
+    let got = house.post(&format!("{session}/turns"), "ostler_owner", &json!({"text": "wait"})).await;
+    assert_eq!(got.status, 202);
+    let (path, hold) = (format!("{session}/terminal"), format!("{session}/terminal?manner=hold"));
+    assert_eq!(Socket::open(&house, &hold, key).await.err(), Some(409));
+    let mut viewer = Socket::open(&house, &path, key).await.unwrap();
+    viewer.next().await;
+    assert!(!seat.is_held());
+    house.stage.gate.notify_one();
+    let over = async { while house.bare("GET", &session, "ostler_owner").await.json()["state"] != "idle" {} };
+    tokio::time::timeout(DEADLINE, over).await.unwrap();
+    let _holder = Socket::open(&house, &hold, key).await.unwrap();
+    assert!(seat.is_held());
     house.close().await;
 }
 

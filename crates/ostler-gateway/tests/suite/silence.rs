@@ -1,0 +1,111 @@
+//! What happens when nothing happens: an agent that says nothing, a question that nobody answers.
+
+use std::time::Duration;
+
+use ostler_agent::leasing::Limits;
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+use crate::clock::Clock;
+use crate::house::{DEADLINE, House, asked, head, messages};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Reads until something was said.
+async fn until(stream: &mut TcpStream, words: &str) -> String {
+    let read = async {
+        let (mut heard, mut buffer) = (String::new(), [0; 4096]);
+        while !heard.contains(words) {
+            let count = stream.read(&mut buffer).await.unwrap();
+            assert_ne!(count, 0, "it ended before `{words}`: {heard}");
+            heard.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+        heard
+    };
+    tokio::time::timeout(DEADLINE, read).await.unwrap_or_else(|_| panic!("never: `{words}`"))
+}
+
+/// What was sent by now. Whatever was due before this is sent before its own answer is.
+async fn so_far(house: &House, stream: &TcpStream) -> String {
+    assert_eq!(house.get("GET /healthz HTTP/1.1", "").await.status, 200);
+    let mut buffer = [0; 4096];
+    match stream.try_read(&mut buffer) {
+        Ok(count) => String::from_utf8_lossy(&buffer[..count]).into_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => String::new(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_silent_has_a_sign_of_life_every_fifteen_seconds() {
+    let clock = Clock::stopped();
+    let house = House::open(Limits::default()).await;
+    let mut on_messages = asked(&[("user", "hang")]);
+    on_messages["stream"] = json!(true);
+    let on_chat = json!({"model": "claude", "stream": true, "messages": messages(&[("user", "hang")])});
+    let on_responses = json!({"model": "claude", "stream": true, "input": "hang"});
+    let apis = [
+        ("/v1/messages", on_messages, "event: ping\ndata: {\"type\":\"ping\"}\n\n"),
+        ("/v1/chat/completions", on_chat, ": alive\n\n"),
+        ("/v1/responses", on_responses, ": alive\n\n"),
+    ];
+    for (path, body, sign) in apis {
+        let mut stream = house.ask(&head(path, "ostler_1"), &body.to_string()).await;
+        until(&mut stream, "half").await;
+        so_far(&house, &stream).await;
+        for _ in 0..2 {
+            clock.pass(14 * SECOND).await;
+            assert_eq!(so_far(&house, &stream).await, "", "{path}");
+            clock.pass(SECOND).await;
+            let heard = until(&mut stream, sign).await;
+            assert_eq!(heard.matches(sign).count(), 1, "{path}: {heard}");
+        }
+    }
+    clock.runs();
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_followed_has_one_too() {
+    let clock = Clock::stopped();
+    let house = House::open(Limits::default()).await;
+    let begun = house.post("/api/v1/sessions", "ostler_writer", &json!({"model": "claude"})).await;
+    let id = begun.json()["id"].as_str().unwrap().to_owned();
+    let follow = format!("GET /api/v1/sessions/{id}/events HTTP/1.1\r\nx-api-key: ostler_writer");
+    let mut stream = house.ask(&follow, "").await;
+    until(&mut stream, "event: opened").await;
+    so_far(&house, &stream).await;
+    clock.pass(14 * SECOND).await;
+    assert_eq!(so_far(&house, &stream).await, "");
+    clock.pass(SECOND).await;
+    until(&mut stream, ": alive\n\n").await;
+    clock.runs();
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_is_denied_after_ten_minutes() {
+    let clock = Clock::stopped();
+    let house = House::open(Limits::default()).await;
+    let begin = json!({"model": "claude", "permissions": "ask"});
+    let begun = house.post("/api/v1/sessions", "ostler_writer", &begin).await;
+    let path = format!("/api/v1/sessions/{}", begun.json()["id"].as_str().unwrap());
+    let follow = format!("GET {path}/events HTTP/1.1\r\nx-api-key: ostler_writer");
+    let mut stream = house.ask(&follow, "").await;
+    let turn = json!({"text": "may I"});
+    assert_eq!(house.post(&format!("{path}/turns"), "ostler_writer", &turn).await.status, 202);
+    until(&mut stream, "event: permission_asked").await;
+    clock.pass(599 * SECOND).await;
+    let waiting = house.bare("GET", "/api/v1/permissions", "ostler_writer").await.json();
+    let question = waiting["permissions"][0]["id"].as_str().unwrap().to_owned();
+    clock.pass(SECOND).await;
+    let heard = until(&mut stream, "event: turn_ended").await;
+    assert!(heard.contains("\"outcome\":\"expired\""), "{heard}");
+    assert!(heard.contains("denied: nobody answered in time"), "{heard}");
+    let late = json!({"decision": "deny"});
+    let late = house.post(&format!("/api/v1/permissions/{question}"), "ostler_writer", &late).await;
+    assert_eq!(late.status, 404, "{}", late.body);
+    clock.runs();
+    house.close().await;
+}
