@@ -30,6 +30,7 @@ mod repeating;
 mod responses;
 mod routes;
 mod serving;
+mod stalling;
 mod streaming;
 mod terms;
 mod unfolding;
@@ -77,19 +78,22 @@ pub struct Offer {
     pub waiting: Waiting,
 }
 
-/// How long it is waited for what is sent. Who takes longer is not waited for.
+/// How long it is waited for what is sent, and for what we send to be taken. Who takes longer is not waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
     /// For the head of a request, also on a connection that was used before.
     pub head: Duration,
     /// For its body.
     pub body: Duration,
+    /// For something of an answer to be taken.
+    pub taking: Duration,
 }
 
 impl Default for Waiting {
-    /// A large body over a slow line takes a minute.
+    /// A large body over a slow line takes a minute; not a byte in two is no line.
     fn default() -> Self {
-        Self { head: Duration::from_secs(30), body: Duration::from_secs(120) }
+        let minutes = |count: u64| Duration::from_secs(60 * count);
+        Self { head: Duration::from_secs(30), body: minutes(2), taking: minutes(2) }
     }
 }
 

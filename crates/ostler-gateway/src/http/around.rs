@@ -46,6 +46,7 @@ pub(super) async fn around<S: Start>(
     let route = incoming.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
     let meant = admission::is_meant(incoming.headers(), gateway.address);
     let is_closing = gateway.is_closing.load(Ordering::Relaxed) && !SIGNS_OF_LIFE.contains(&path.as_str());
+    let is_meant = meant.is_ok();
     let mut response = match meant {
         Err(problem) => refuse_at(&path, &problem),
         Ok(()) if is_closing => {
@@ -63,6 +64,10 @@ pub(super) async fn around<S: Start>(
         headers.insert(X_REQUEST_ID, id);
     }
     let (status, elapsed) = (response.status(), began.elapsed());
+    if !is_meant || status == StatusCode::UNAUTHORIZED {
+        // Whoever is not let in must not keep a place that others could have.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     // A path that is not ours is anybody's text.
     let route = route.unwrap_or_else(|| "other".to_owned());
     gateway.metrics.answered(&method, &route, status, elapsed);

@@ -141,8 +141,8 @@ impl<S: Start> Listening<S> {
             gateway.ending.cancel();
             closing.cancel();
         };
-        let head = gateway.offer.waiting.head;
-        tokio::join!(serving::serve(listener, router, head, closing.clone()), ending);
+        let waiting = gateway.offer.waiting;
+        tokio::join!(serving::serve(listener, router, waiting, closing.clone()), ending);
         gateway.sitters.close();
         // Who does not read that it is over is not waited for.
         let _ = tokio::time::timeout(FAREWELL, gateway.sitters.wait()).await;

@@ -1,4 +1,4 @@
-//! Connections: how many there are, how long a head may take, and how they end.
+//! Connections: how many there are, how long a head may take, or an answer to be taken, and how they end.
 
 use std::io;
 use std::sync::Arc;
@@ -13,6 +13,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use super::Waiting;
+use super::stalling::Stalling;
 
 /// Connections at once. Who comes when there are so many waits in the system's own queue, which has an end too.
 const CONNECTIONS: usize = 512;
@@ -35,7 +38,12 @@ const PROBES: u32 = 3;
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves until it is told to close, lets what is being sent be sent for a moment, and ends all connections.
-pub(super) async fn serve(listener: TcpListener, router: Router, head: Duration, closing: CancellationToken) {
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    waiting: Waiting,
+    closing: CancellationToken,
+) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -48,7 +56,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, head: Duration,
             biased;
             () = closing.cancelled() => break,
             (place, stream) = accepted => {
-                let connection = connect(stream, router.clone(), head, closing.clone());
+                let connection = connect(stream, router.clone(), waiting, closing.clone());
                 connections.spawn(async move {
                     connection.await;
                     drop(place);
@@ -94,14 +102,15 @@ fn is_of_the_visitor(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connect(stream: TcpStream, router: Router, head: Duration, closing: CancellationToken) {
+async fn connect(stream: TcpStream, router: Router, waiting: Waiting, closing: CancellationToken) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(head)
+        .header_read_timeout(waiting.head)
         .max_buf_size(LONGEST_HEAD)
         .max_headers(MOST_FIELDS);
     let service = TowerToHyperService::new(router);
-    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let stream = TokioIo::new(Stalling::new(stream, waiting.taking));
+    let connection = http.serve_connection(stream, service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let served = tokio::select! {
         biased;

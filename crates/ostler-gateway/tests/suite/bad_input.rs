@@ -184,7 +184,8 @@ async fn visitors_who_are_not_let_in() {
 #[tokio::test]
 async fn who_sends_slowly_is_not_waited_for() {
     let kept = Arc::new(tempfile::tempdir().unwrap());
-    let short = Waiting { head: Duration::from_millis(200), body: Duration::from_millis(200) };
+    let short =
+        Waiting { head: Duration::from_millis(200), body: Duration::from_millis(200), ..Waiting::default() };
     let offer = Offer { waiting: short, ..offer(kept.path()) };
     let house = House::with(offer, kept, Limits::default(), Duration::ZERO).await;
     // Half a head, and none.
@@ -196,6 +197,13 @@ async fn who_sends_slowly_is_not_waited_for() {
         assert!(ended.is_ok(), "`{begun}`");
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408"), "`{begun}`");
     }
+    // Half a head, after one that was answered.
+    let mut stream = TcpStream::connect(house.address).await.unwrap();
+    let twice = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\nGET /heal", house.address);
+    stream.write_all(twice.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(DEADLINE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(answer.matches("HTTP/1.1 200").count(), 1, "{answer}");
     // Half a body.
     let mut stream = TcpStream::connect(house.address).await.unwrap();
     let slow =
