@@ -358,7 +358,11 @@ impl Session {
                     }
                 }
                 Record::Noise(text) => self.ready.extend(self.decoder.noise(&text)),
-                Record::Garbled(text) => tracing::warn!(target: "ostler::pool", "the agent wrote {text}"),
+                Record::Garbled(text) => {
+                    // It may be a part of what was asked or answered.
+                    tracing::warn!(target: "ostler::pool", "the agent wrote a record that is broken");
+                    tracing::trace!(target: "ostler::pool", text, "it is this");
+                }
                 Record::Blank => {}
             }
         }

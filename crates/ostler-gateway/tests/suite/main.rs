@@ -9,6 +9,7 @@ mod doors;
 mod house;
 mod leaving;
 mod limits;
+mod logs;
 mod native;
 mod openapi;
 mod parking;
