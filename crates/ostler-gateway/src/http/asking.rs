@@ -81,9 +81,13 @@ impl<S: Start> Gateway<S> {
         let terms = terms(visitor, (model, engine), folder, permissions, &request);
         let underway = visitor.begin_turn()?;
         let naming = Naming { format, headers, terms: &terms, asks };
-        let Addressed { history, recorder } = self.address(visitor, &naming, &request).await?;
+        let Addressed { history, mut recorder } = self.address(visitor, &naming, &request).await?;
         let conversation = recorder.conversation().id().to_owned();
-        self.refuse_if_held(&conversation)?;
+        if let Err(problem) = self.refuse_if_held(&conversation) {
+            // What is refused was never said.
+            recorder.failed(&problem.message);
+            return Err(problem);
+        }
         let id = recorder.turn().to_owned();
         let head = Head { id, model: request.model.clone(), created: seconds_now() };
         let answer = self.complete(Turn { terms, history }, recorder, asks);

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::clock::Clock;
-use crate::house::{DEADLINE, House};
+use crate::house::{DEADLINE, House, head, messages};
 
 const SESSIONS: &str = "/api/v1/sessions";
 
@@ -141,6 +141,13 @@ async fn a_terminal_is_watched_by_many_and_held_by_one() {
     // While a person has it no turn is begun.
     let turn = json!({"text": "say two"});
     assert_eq!(house.post(&format!("{SESSIONS}/{id}/turns"), "ostler_owner", &turn).await.status, 409);
+    let named = format!("{}\r\nx-ostler-conversation: {id}", head("/v1/messages", "ostler_owner"));
+    let question =
+        json!({"model": "claude/terminal", "max_tokens": 9, "messages": messages(&[("user", "say two")])});
+    let got = house.get(&named, &question.to_string()).await;
+    assert_eq!(got.status, 409, "{}", got.body);
+    let said = house.bare("GET", &format!("{SESSIONS}/{id}/transcript"), "ostler_owner").await.json();
+    assert_eq!(said["messages"].as_array().unwrap().len(), 2, "what is refused was never said: {said}");
     holder.send(2, b"keys\x1a").await;
     assert_eq!(wishes.next().await, Wish::Type(b"keys".to_vec()));
     holder.send(1, b"{\"do\":\"resize\",\"rows\":9,\"columns\":40}").await;
