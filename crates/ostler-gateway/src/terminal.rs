@@ -38,8 +38,9 @@ pub struct TerminalSession {
     own: Option<PathBuf>,
     private: PathBuf,
     record: Option<PathBuf>,
-    /// How long its record was when its last turn was over.
+    /// How long its record was when its last turn was over, and how much people had typed by then.
     left_at: u64,
+    typed: u64,
 }
 
 impl Terminals {
@@ -85,7 +86,16 @@ impl Terminals {
         });
         let session = session.await.map_err(|error| failure(&error, error.hint()))?;
         let left_at = record.as_deref().map_or(0, length);
-        Ok(TerminalSession { session, turn: None, id: id.to_owned(), own, private, record, left_at })
+        Ok(TerminalSession {
+            session,
+            turn: None,
+            id: id.to_owned(),
+            own,
+            private,
+            record,
+            left_at,
+            typed: 0,
+        })
     }
 }
 
@@ -155,6 +165,10 @@ impl TerminalSession {
 
     /// Whether somebody asked it something since its last turn: a person who sat at it.
     fn was_asked(&self) -> bool {
+        // What he asked is recorded a moment after he has typed it, and what he did not ask may still stand in the box.
+        if self.session.seat().typed() != self.typed {
+            return true;
+        }
         let Some(record) = &self.record else { return false };
         let Ok(content) = std::fs::read(record) else { return self.left_at > 0 };
         let from = usize::try_from(self.left_at).unwrap_or(usize::MAX);
@@ -203,6 +217,7 @@ impl LiveSession for TerminalSession {
                 if let AgentEvent::TurnEnded(end) = &event {
                     self.turn = None;
                     self.left_at = self.record.as_deref().map_or(0, length);
+                    self.typed = self.session.seat().typed();
                     debug_assert_ne!(*end, TurnOutcome::Called);
                 }
                 Ok(event)

@@ -60,6 +60,8 @@ struct Inner {
     next_viewer: u64,
     holder: Holder,
     wishes: Wanted,
+    /// Bytes that people typed, all in all.
+    typed: u64,
     is_over: bool,
 }
 
@@ -182,6 +184,7 @@ impl Seat {
                 next_viewer: 0,
                 holder: Holder::Nobody,
                 wishes: Wanted::default(),
+                typed: 0,
                 is_over: false,
             }),
             changes: watch::Sender::new(0),
@@ -243,6 +246,11 @@ impl Seat {
     /// Whether a person has the keys. One who waits for them does not: what is begun is finished first.
     pub fn is_held(&self) -> bool {
         self.shared.inner().holder == Holder::Has
+    }
+
+    /// How many bytes people typed so far: whoever knows it from before knows whether somebody typed since.
+    pub fn typed(&self) -> u64 {
+        self.shared.inner().typed
     }
 
     /// The keys for Ostler, unless a person has them or waits for them. Never blocks.
@@ -398,6 +406,7 @@ impl Hold {
         let has_room = inner.wishes.typed.len() + piece.len() <= MOST_UNTYPED;
         if has_room {
             inner.wishes.typed.extend_from_slice(piece);
+            inner.typed += piece.len() as u64;
             drop(inner);
             self.shared.wished.notify_one();
         }

@@ -74,7 +74,9 @@ async fn ostler_does_not_type_while_a_person_holds_nor_is_a_person_let_in_while_
     assert_eq!(wishes.next().await, Wish::Taken);
     assert_eq!(wishes.next().await, Wish::Resize(LARGER));
     seat.resized(LARGER);
+    assert_eq!(seat.typed(), 0);
     hold.type_in(b"hello").await.unwrap();
+    assert_eq!(seat.typed(), 5);
     assert_eq!(wishes.next().await, Wish::Type(b"hello".to_vec()));
     drop(hold);
     assert!(!seat.is_held());

@@ -61,6 +61,8 @@ mod smoke;
 mod stage;
 mod sweep;
 #[cfg(target_os = "linux")]
+mod taking_over;
+#[cfg(target_os = "linux")]
 mod tap;
 #[cfg(target_os = "linux")]
 mod terminal;

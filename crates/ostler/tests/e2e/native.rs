@@ -68,7 +68,7 @@ fn a_question_of_the_real_agent_is_answered_over_the_api() {
 }
 
 /// The next frame of a WebSocket: its kind and what is in it.
-fn frame(stream: &mut TcpStream) -> (u8, Vec<u8>) {
+pub(crate) fn frame(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     let mut head = [0; 2];
     stream.read_exact(&mut head).unwrap();
     let length = match head[1] {

@@ -105,6 +105,11 @@ impl Served {
 
     /// The status and the body.
     pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, String) {
+        self.post_with(path, "", body)
+    }
+
+    /// The same, with more lines in its head.
+    pub(crate) fn post_with(&self, path: &str, more: &str, body: &Value) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let (body, address, key) = (body.to_string(), &self.address, &self.key);
@@ -112,7 +117,7 @@ impl Served {
         // Without a length of its own the answer ends with the connection.
         let request = format!(
             "POST {path} HTTP/1.0\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n\
-             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+             content-type: application/json\r\n{more}content-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
