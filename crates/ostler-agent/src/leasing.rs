@@ -61,6 +61,8 @@ pub struct Live {
     pub doing: Doing,
     /// What its processes take, in bytes, as last measured.
     pub memory: u64,
+    /// Whether a person sits at it. Then it goes for nobody.
+    pub is_held: bool,
 }
 
 /// What a live session does.
@@ -292,7 +294,7 @@ fn evictions(pool: &Pool<'_>, tenant: &str) -> Option<Vec<Seat>> {
     let mut of_tenant = pool.live.iter().filter(|live| is_of_tenant(live)).count();
     let mut memory: u64 = pool.live.iter().map(|live| live.memory).fold(0, u64::saturating_add);
     let mut evict = Vec::new();
-    for live in resting(pool.live) {
+    for live in resting(pool.live).into_iter().filter(|live| !live.is_held) {
         let is_crowded = of_tenant >= limits.live_of_tenant;
         let is_full = count >= limits.live || memory.saturating_add(limits.expected) > limits.memory;
         if !is_crowded && !is_full {
@@ -343,10 +345,9 @@ pub fn sweep(pool: &Pool<'_>, now: Duration) -> Vec<Seat> {
     let mut evict = Vec::new();
     for live in resting {
         let waited = now.saturating_sub(live.rests_since().unwrap_or(now));
-        let must_go = pool.doors == Doors::Closing
-            || waited >= live.may_rest(&pool.limits)
-            || left > pool.limits.idle
-            || memory > pool.limits.memory;
+        let may_stay =
+            waited < live.may_rest(&pool.limits) && left <= pool.limits.idle && memory <= pool.limits.memory;
+        let must_go = pool.doors == Doors::Closing || !(may_stay || live.is_held);
         if must_go {
             left -= 1;
             memory = memory.saturating_sub(live.memory);
@@ -374,6 +375,7 @@ pub fn missing_spares(pool: &Pool<'_>, terms: &Terms, wanted: usize) -> usize {
             terms: terms.clone(),
             doing: Doing::Busy,
             memory: pool.limits.expected,
+            is_held: false,
         };
         live.extend((1..more as u64).map(fill));
         let filled = Pool { live: &live, ..pool.clone() };

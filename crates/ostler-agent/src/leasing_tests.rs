@@ -31,16 +31,16 @@ fn seconds(seconds: u64) -> Duration {
 
 fn idle(seat: u64, tenant: &str, talk: &str, since: u64) -> Live {
     let doing = Doing::Idle { known: known(talk), since: seconds(since) };
-    Live { seat: Seat(seat), terms: terms(tenant), doing, memory: 1 }
+    Live { seat: Seat(seat), terms: terms(tenant), doing, memory: 1, is_held: false }
 }
 
 fn busy(seat: u64, tenant: &str) -> Live {
-    Live { seat: Seat(seat), terms: terms(tenant), doing: Doing::Busy, memory: 1 }
+    Live { seat: Seat(seat), terms: terms(tenant), doing: Doing::Busy, memory: 1, is_held: false }
 }
 
 fn spare(seat: u64, tenant: &str, since: u64) -> Live {
     let doing = Doing::Spare { since: seconds(since) };
-    Live { seat: Seat(seat), terms: terms(tenant), doing, memory: 1 }
+    Live { seat: Seat(seat), terms: terms(tenant), doing, memory: 1, is_held: false }
 }
 
 /// Few, so that they are reached.
@@ -187,6 +187,25 @@ fn memory_is_a_limit_too() {
     let (terms, low) = (terms("a"), Limits { memory: 5, ..limits() });
     let wanted = Wanted { terms: &terms, prior: None, queued: Queued::Not };
     assert_eq!(decide(&Pool { limits: low, ..pool(&[], &[]) }, &wanted), spawn(&[], Opening::Fresh));
+}
+
+#[test]
+fn what_a_person_sits_at_goes_for_nobody() {
+    let held = |seat, since| Live { is_held: true, ..idle(seat, "b", "x", since) };
+    let full = |live: &[Live]| {
+        let limits = Limits { live: 2, idle: 1, ..limits() };
+        let terms = terms("a");
+        let wanted = Wanted { terms: &terms, prior: None, queued: Queued::Not };
+        let pool = Pool { limits, ..pool(live, &[]) };
+        (decide(&pool, &wanted), sweep(&pool, seconds(500)))
+    };
+    let free = idle(2, "b", "y", 9);
+    assert_eq!(full(&[held(1, 1), free.clone()]), (spawn(&[2], Opening::Fresh), vec![Seat(2)]));
+    assert_eq!(full(&[held(1, 1), held(2, 9)]), (Decision::Queue, vec![]));
+    // Only when all have to go.
+    let live = [held(1, 1), free];
+    let closing = Pool { doors: Doors::Closing, ..pool(&live, &[]) };
+    assert_eq!(sweep(&closing, seconds(9)), [Seat(1), Seat(2)]);
 }
 
 #[test]

@@ -43,6 +43,9 @@ use turn::Work;
 /// Events that may wait for whoever reads an answer. When they are so many, the agent is not read on.
 const UNREAD_EVENTS: usize = 256;
 
+/// How often it is looked whether people have left terminals, while others wait: they do not say so.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// A timer that nobody waits for.
 const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -356,12 +359,16 @@ impl<S: Start> Shared<S> {
 async fn sweeping<S: Start>(shared: Arc<Shared<S>>) {
     loop {
         let changed = shared.changed.notified();
-        let wake = leasing::wake_at(&shared.seats().pool(shared.limits));
+        let (wake, wait_for_people) = {
+            let seats = shared.seats();
+            (leasing::wake_at(&seats.pool(shared.limits)), seats.wait_for_people())
+        };
         let wake = shared.opened + wake.unwrap_or(FAR + shared.now());
         tokio::select! {
             () = shared.stop.cancelled() => break,
             () = changed => {}
             () = tokio::time::sleep_until(wake) => shared.sweep(),
+            () = tokio::time::sleep(LOOK), if wait_for_people => shared.happened(),
         }
     }
     // Whoever was kept in the last moment.

@@ -127,18 +127,22 @@ pub(super) async fn lease<S: Start>(
                     lease = started => lease.map(Some),
                 };
             }
-            Step::Wait(ticket, called) => tokio::select! {
-                biased;
-                () = stop.cancelled() => {
-                    let was_called = shared.seats().leave(ticket);
-                    if was_called {
-                        shared.happened();
+            Step::Wait(ticket, called) => {
+                // It may be a person who is waited for.
+                shared.changed.notify_waiters();
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => {
+                        let was_called = shared.seats().leave(ticket);
+                        if was_called {
+                            shared.happened();
+                        }
+                        return Ok(None);
                     }
-                    return Ok(None);
+                    // Also where nobody is called any more: then it is sent away.
+                    _ = called => queued = Queued::Next,
                 }
-                // Also where nobody is called any more: then it is sent away.
-                _ = called => queued = Queued::Next,
-            },
+            }
         }
     }
 }
@@ -146,6 +150,7 @@ pub(super) async fn lease<S: Start>(
 fn step<S: Start>(shared: &Shared<S>, wanted: &Wanted<'_>) -> Result<Step<S::Session>, TurnError> {
     let (limits, now) = (shared.limits, shared.now());
     let mut seats = shared.seats();
+    seats.refresh_held(now);
     loop {
         return match seats.decide(limits, wanted) {
             Decision::Reuse(seat) | Decision::Spare(seat) => match seats.take(seat) {

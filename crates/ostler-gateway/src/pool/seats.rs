@@ -113,7 +113,13 @@ impl<L: LiveSession> Seats<L> {
     /// A seat for one that is not there yet. It counts at once.
     pub(super) fn reserve(&mut self, terms: &Terms, expected: u64, now: Duration) -> Seat {
         let seat = Seat(self.number());
-        self.live.push(Live { seat, terms: terms.clone(), doing: Doing::Busy, memory: expected });
+        self.live.push(Live {
+            seat,
+            terms: terms.clone(),
+            doing: Doing::Busy,
+            memory: expected,
+            is_held: false,
+        });
         self.held.insert(
             seat,
             Held { session: None, label: None, terminal: None, pid: None, began: now, turns: 0 },
@@ -187,9 +193,8 @@ impl<L: LiveSession> Seats<L> {
     pub(super) fn refresh_held(&mut self, now: Duration) {
         for live in &mut self.live {
             let terminal = self.held.get(&live.seat).and_then(|held| held.terminal.as_ref());
-            if let (true, Doing::Idle { since, .. }) =
-                (terminal.is_some_and(TerminalSeat::is_held), &mut live.doing)
-            {
+            live.is_held = terminal.is_some_and(TerminalSeat::is_held);
+            if let (true, Doing::Idle { since, .. }) = (live.is_held, &mut live.doing) {
                 *since = now;
             }
         }
@@ -245,6 +250,11 @@ impl<L: LiveSession> Seats<L> {
                 return;
             }
         }
+    }
+
+    /// Whether somebody waits who could have a session that a person sits at.
+    pub(super) fn wait_for_people(&self) -> bool {
+        !self.waiting.is_empty() && self.live.iter().any(|live| live.is_held)
     }
 
     /// Nobody comes in any more, and nobody waits.

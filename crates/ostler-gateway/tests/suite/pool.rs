@@ -9,6 +9,7 @@ use ostler_agent::history::History;
 use ostler_agent::leasing::{Limits, Place, Refused, Terms};
 use ostler_gateway::live::Phase;
 use ostler_gateway::pool::{Answer, Limit, Patience, Pool, State, Turn, TurnError};
+use ostler_process::terminal::pty::Size;
 use serde_json::{Value, json};
 
 use crate::scripted::Stage;
@@ -267,6 +268,27 @@ async fn who_finds_no_room_waits_or_is_sent_away() {
     assert_eq!(heard(second).await.unwrap().0, "second");
     // The first one had to go for it.
     stage.log(|log| assert_eq!((&log.closed[..], log.started.len()), (&[1][..], 2)));
+    pool.close(Duration::ZERO).await;
+}
+
+/// A person at a terminal is not thrown out for anybody; when they leave, whoever waits is served.
+#[tokio::test(start_paused = true)]
+async fn what_a_person_sits_at_is_left_to_them() {
+    let stage = Stage::default();
+    let pool = pool(&stage, Limits { live: 1, rest: Duration::from_secs(60), ..Limits::default() });
+    let mut seated = turn("a", &[user("say one")]);
+    seated.terms.model = Some("terminal".to_owned());
+    heard(pool.complete(seated)).await.unwrap();
+    let (seat, wishes) = stage.terminal.lock().unwrap().take().unwrap();
+    let hold = seat.hold(Size::USUAL).await.unwrap();
+    let waits = pool.complete(turn("a", &[user("say two")]));
+    // Longer than a session may wait for anybody.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    stage.log(|log| assert_eq!((log.started.len(), &log.closed[..]), (1, &[][..])));
+    drop(hold);
+    assert_eq!(heard(waits).await.unwrap().0, "two");
+    stage.log(|log| assert_eq!(log.closed, [1]));
+    drop(wishes);
     pool.close(Duration::ZERO).await;
 }
 
