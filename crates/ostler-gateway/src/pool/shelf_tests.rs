@@ -86,7 +86,7 @@ fn what_only_we_know_does_not_outlive_a_question() {
     drop(shelf);
     assert_eq!(opened().parked(), [], "it was asked something when its server was killed");
     let shelf = opened();
-    shelf.note(noted.clone(), &terms(), known("x"));
+    shelf.note(noted, &terms(), known("x"));
     shelf.begin("s-1");
     drop(shelf);
     assert_eq!(opened().parked(), []);

@@ -58,7 +58,7 @@ async fn one_waits_until_it_is_taken_or_gone() {
     let waiting = Watched::hold(taken.pid().unwrap());
     drop(taken);
     standby.fill();
-    let killed = Watched::hold(standby.clone().waiting().unwrap());
+    let killed = Watched::hold(standby.waiting().unwrap());
     killed.signal(Signal::KILL);
     assert!(killed.ends());
     assert!(standby.take().is_none(), "it is not there any more");
