@@ -1,7 +1,7 @@
 //! What a new session is told unasked: what is pinned, where this project's last session stopped, and what fits best.
 //! By words only, so that it needs no model; short; each line with its id; nothing that looks like orders.
 
-use crate::recall::Question;
+use crate::recall::{Effort, Question};
 use crate::shield::HIGH;
 use crate::store::{Message, Store, StoreError};
 
@@ -35,6 +35,7 @@ pub fn prefix(store: &Store, beginning: Beginning<'_>) -> Result<Option<String>,
     if let Some(asked) = &asked {
         let question = Question {
             project: Some(beginning.project),
+            effort: Effort::Quick,
             ..Question::new(asked, beginning.now, FITTING + LAST + PINNED)
         };
         let told: Vec<i64> = pinned.iter().chain(&last).map(|message| message.id).collect();

@@ -10,7 +10,7 @@ mod ranking;
 use crate::meaning::{AskError, Meaning};
 use crate::store::{Message, Store, StoreError};
 
-pub use question::Question;
+pub use question::{Effort, Question};
 pub use ranking::{Hit, Parts};
 
 /// Among how many of a project's sessions the last one is looked for.

@@ -151,6 +151,42 @@ fn a_new_session_is_told_little_and_nothing_that_orders() {
     assert!(text.chars().count() <= crate::prefix::MOST_LETTERS, "{}", text.len());
 }
 
+/// With little effort, what has a rare word in common is found among any number of messages that have the frequent ones.
+#[test]
+fn a_new_session_is_told_what_fits_in_a_large_store() {
+    let many: Vec<String> = (0..5_000)
+        .map(|at| match at {
+            17 => "The xylophone parser needs a retry".to_owned(),
+            23 => "See src/parser/tuning.rs for the parser".to_owned(),
+            4_900 => "parser gateway retry, all three".to_owned(),
+            _ => format!("parser talk {}", ["gateway", "retry"][at % 2]),
+        })
+        .collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let prefix_after = |last: &str| {
+        let (_folder, store) = store_of(&[
+            ("old", "/p", &many),
+            ("other", "/q", &["A xylophone elsewhere", "elsewhere: tuning.rs"]),
+            ("last", "/p", &[last]),
+        ]);
+        let beginning = crate::prefix::Beginning { project: "/p", session: "new", now: NOW };
+        crate::prefix::prefix(&store, beginning).unwrap().unwrap()
+    };
+    let table = [
+        ("Look at the xylophone parser again, gateway and retry", "The xylophone parser needs a retry"),
+        ("What about parser/tuning.rs in the gateway?", "See src/parser/tuning.rs for the parser"),
+        // All of its words are in more messages than are weighed.
+        ("parser retry gateway", "parser gateway retry, all three"),
+    ];
+    for (last, want) in table {
+        let text = prefix_after(last);
+        let fitting = text.split("Earlier, on the same matter:\n").nth(1).unwrap_or_default();
+        let first = fitting.lines().next().unwrap_or_default();
+        assert!(first.ends_with(want), "{last}\n{text}");
+        assert!(!text.contains("elsewhere"), "{text}");
+    }
+}
+
 #[test]
 fn words_that_are_everywhere_find_the_newest_that_has_all() {
     let texts: Vec<String> = (0..6_000)
@@ -168,8 +204,8 @@ fn words_that_are_everywhere_find_the_newest_that_has_all() {
     // Of the newest 4,000 only: the budget is a third less than the rarest word has.
     assert_eq!(best.len(), 4, "{best:?}");
     assert!(found.len() <= 2 * CANDIDATES, "{}", found.len());
-    assert_eq!(lexical::occurrences(&store, "parser", 6_000).unwrap(), 3_006);
-    assert_eq!(lexical::occurrences(&store, "nowhere", 6_000).unwrap(), 0);
+    assert_eq!(lexical::occurrences(&store, "parser", 6_000, 20_000).unwrap(), 3_006);
+    assert_eq!(lexical::occurrences(&store, "nowhere", 6_000, 20_000).unwrap(), 0);
 }
 
 #[test]

@@ -5,11 +5,20 @@ use std::collections::HashMap;
 use rusqlite::params_from_iter;
 use rusqlite::types::Value;
 
-use super::{CANDIDATES, Question};
+use super::{CANDIDATES, Effort, Question};
 use crate::store::{Store, StoreError};
 
 /// How many messages the words of a question may occur in, all together: each of them is weighed.
-const MOST_WEIGHED: i64 = 20_000;
+fn budget(question: &Question<'_>) -> i64 {
+    match question.effort {
+        Effort::Full => 20_000,
+        // A process that has just begun reads nearly each of them from the disk and decrypts it.
+        Effort::Quick => 1_000,
+    }
+}
+
+/// Among how many of the newest messages words are looked for that are everywhere, where little is looked at.
+const QUICK_REACH: i64 = 4_000;
 
 /// Among how many of the newest messages a word is looked for first, to tell whether it is worth counting: the index has
 /// no counts, and counting a word that is everywhere takes as long as weighing it.
@@ -33,43 +42,59 @@ pub(super) fn candidates(store: &Store, question: &Question<'_>) -> Result<ByWor
         store.db.prepare_cached("SELECT max(id) FROM message")?.query_row([], |row| row.get(0))?;
     let mut counted = Vec::new();
     for word in question.words() {
-        let count = occurrences(store, &word, newest.unwrap_or(0))?;
+        let count = occurrences(store, &word, newest.unwrap_or(0), budget(question))?;
         if count > 0 {
             counted.push((count, word));
         }
     }
     counted.sort();
-    let chosen = affordable(&counted);
+    let chosen = affordable(&counted, budget(question));
+    let exact = to_the_letter(store, question, &chosen)?;
     let words = if chosen.is_empty() {
         everywhere(store, question, &counted, newest.unwrap_or(0))?
     } else {
         let query: Vec<String> = chosen.iter().map(|word| quoted(word)).collect();
         weighed(store, question, &query.join(" OR "))?
     };
-    let mut exact = Scores::new();
-    for phrase in question.exact() {
-        if !phrase.chars().any(char::is_alphanumeric) {
-            continue;
-        }
-        for id in newest_with(store, question, &quoted(&phrase), 0)? {
-            *exact.entry(id).or_default() += 1.0;
-        }
-    }
     Ok(ByWords { words, exact })
 }
 
+/// What has the phrases of the question. With little effort only those in which a rare word is: to find one that is made
+/// of frequent words takes as long as to read all of these.
+fn to_the_letter(store: &Store, question: &Question<'_>, rare: &[&str]) -> Result<Scores, StoreError> {
+    let mut found = Scores::new();
+    for phrase in question.exact() {
+        let words: Vec<String> = phrase
+            .split(|letter: char| !letter.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(str::to_lowercase)
+            .collect();
+        let is_affordable = match question.effort {
+            Effort::Full => !words.is_empty(),
+            Effort::Quick => words.iter().any(|word| rare.contains(&word.as_str())),
+        };
+        if !is_affordable {
+            continue;
+        }
+        for id in newest_with(store, question, &quoted(&phrase), 0)? {
+            *found.entry(id).or_default() += 1.0;
+        }
+    }
+    Ok(found)
+}
+
 /// The rarest words whose occurrences stay within the budget.
-fn affordable(counted: &[(i64, String)]) -> Vec<&str> {
+fn affordable(counted: &[(i64, String)], budget: i64) -> Vec<&str> {
     let mut sum = 0;
     let fits = |(count, _): &&(i64, String)| {
         sum += count;
-        sum <= MOST_WEIGHED
+        sum <= budget
     };
     counted.iter().take_while(fits).map(|(_, word)| word.as_str()).collect()
 }
 
 /// In how many messages a word occurs, as the index sees it: by its stem. Exact within the budget; above it, about.
-pub(super) fn occurrences(store: &Store, word: &str, newest: i64) -> Result<i64, StoreError> {
+pub(super) fn occurrences(store: &Store, word: &str, newest: i64, budget: i64) -> Result<i64, StoreError> {
     let count = |after: i64, most: i64| -> Result<i64, StoreError> {
         let mut statement = store.db.prepare_cached(
             "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ?1 AND rowid > ?2 LIMIT ?3)",
@@ -78,11 +103,11 @@ pub(super) fn occurrences(store: &Store, word: &str, newest: i64) -> Result<i64,
     };
     if newest > LOOKED_AT {
         let about = count(newest - LOOKED_AT, LOOKED_AT)?.saturating_mul(newest) / LOOKED_AT;
-        if about > 2 * MOST_WEIGHED {
+        if about > 2 * budget {
             return Ok(about);
         }
     }
-    count(0, MOST_WEIGHED + 1)
+    count(0, budget + 1)
 }
 
 /// What to find by if every word of a question is above the budget: the newest messages that have all of them, then the
@@ -95,7 +120,11 @@ pub(super) fn everywhere(
 ) -> Result<Scores, StoreError> {
     let Some((rarest, _)) = counted.first() else { return Ok(Scores::new()) };
     // As many messages as have the rarest word about as often as the budget allows.
-    let reach = newest.saturating_mul(MOST_WEIGHED) / (*rarest).max(1);
+    let reach = newest.saturating_mul(budget(question)) / (*rarest).max(1);
+    let reach = match question.effort {
+        Effort::Full => reach,
+        Effort::Quick => reach.min(QUICK_REACH),
+    };
     let words: Vec<String> = counted.iter().map(|(_, word)| quoted(word)).collect();
     let mut found = Scores::new();
     for (joined, score) in [(" OR ", 1.0 / words.len() as f64), (" AND ", 1.0)] {
@@ -170,15 +199,15 @@ mod tests {
         type Counted = &'static [(i64, &'static str)];
         let table: [(Counted, &[&str]); 5] = [
             (&[(1, "a"), (2, "b")], &["a", "b"]),
-            (&[(MOST_WEIGHED, "a")], &["a"]),
-            (&[(5, "a"), (MOST_WEIGHED - 5, "b"), (MOST_WEIGHED, "c")], &["a", "b"]),
-            (&[(MOST_WEIGHED + 1, "a"), (MOST_WEIGHED + 2, "b")], &[]),
+            (&[(100, "a")], &["a"]),
+            (&[(5, "a"), (95, "b"), (100, "c")], &["a", "b"]),
+            (&[(101, "a"), (102, "b")], &[]),
             (&[], &[]),
         ];
         for (counted, want) in table {
             let counted: Vec<(i64, String)> =
                 counted.iter().map(|(count, word)| (*count, (*word).to_owned())).collect();
-            assert_eq!(affordable(&counted), want, "{counted:?}");
+            assert_eq!(affordable(&counted, 100), want, "{counted:?}");
         }
     }
 }

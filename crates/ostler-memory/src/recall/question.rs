@@ -28,12 +28,23 @@ pub struct Question<'a> {
     pub now: i64,
     /// How many hits.
     pub limit: usize,
+    /// How much is looked at.
+    pub effort: Effort,
+}
+
+/// How much is looked at to find something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// As much as an answer is worth that somebody asked for.
+    Full,
+    /// Little: somebody waits who asked for nothing. Only words that are rare take part, or only what is new.
+    Quick,
 }
 
 impl<'a> Question<'a> {
     /// A question everywhere and at any time.
     pub fn new(text: &'a str, now: i64, limit: usize) -> Self {
-        Self { text, project: None, here: None, since: None, now, limit }
+        Self { text, project: None, here: None, since: None, now, limit, effort: Effort::Full }
     }
 
     /// Its telling words, in small letters, once each. If it has none, all of its words.
