@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{capture, deferred, hook, stored, transcript};
 use crate::ground::{Ended, Ground, ended};
+use crate::screen::{Screen, Size};
 
 /// A store with three messages.
 fn filled() -> (Ground, Vec<String>) {
@@ -201,5 +202,57 @@ fn a_passphrase_is_needed_where_one_was_set() {
     assert_eq!(export("correct horse").stdout.lines().count(), want.len());
     let back = with("OSTLER_MEMORY_PASSPHRASE", "correct horse", &["memory", "key", "rotate"]);
     assert_eq!(back.code, Some(0), "{}", back.stderr);
+    assert_eq!(stored(&ground), want);
+}
+
+/// A question, and the keys that are pressed when it is to be seen.
+type Answer = (&'static str, &'static str);
+
+/// A command on a terminal, and what is typed there. Gives the exit code and all that was ever shown.
+fn typed(ground: &Ground, args: &[&str], answers: &[Answer]) -> (Option<i32>, String) {
+    let mut screen = Screen::start(&ground.command(args), Size(24, 200));
+    for (question, keys) in answers {
+        screen.until(question, |rows| rows.iter().any(|row| row.starts_with(question.trim_end())));
+        screen.press(keys);
+    }
+    let (code, _) = screen.end();
+    (code, String::from_utf8(screen.bytes()).unwrap())
+}
+
+const OLD: &str = "Passphrase of the memory: ";
+const NEW: &str = "New passphrase of the memory: ";
+const AGAIN: &str = "The same again: ";
+
+#[test]
+fn a_passphrase_is_asked_for_on_a_terminal_and_never_shown() {
+    let (ground, want) = filled();
+    let rotate = ["memory", "key", "rotate", "--passphrase"];
+    let is_hidden = |shown: &str| !shown.contains("horse") && !shown.contains("house");
+    // Two that differ, one that is too short, and somebody who thinks better of it: nothing is changed.
+    let table: [(&[Answer], i32, &str); 3] = [
+        (&[(NEW, "correct horse\r"), (AGAIN, "correct house\r")], 2, "two different passphrases"),
+        (&[(NEW, "horse\r")], 2, "at least"),
+        (&[(NEW, "correct horse\x03")], 130, "cancelled by Ctrl-C"),
+    ];
+    for (answers, want_code, told) in table {
+        let (code, shown) = typed(&ground, &rotate, answers);
+        assert_eq!(code, Some(want_code), "{shown}");
+        assert!(shown.contains(told) && is_hidden(&shown), "{shown}");
+        assert_eq!(stored(&ground), want);
+    }
+    let set = [(NEW, "correct horsf\x7fe\r"), (AGAIN, "correct horse\r")];
+    let (code, shown) = typed(&ground, &rotate, &set);
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("encrypted with a passphrase") && is_hidden(&shown), "{shown}");
+    let export = ["memory", "export"];
+    let (code, shown) = typed(&ground, &export, &[(OLD, "correct house\r")]);
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(shown.contains("try: ") && is_hidden(&shown), "{shown}");
+    let (code, shown) = typed(&ground, &export, &[(OLD, "correct horse\r")]);
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(want.iter().all(|text| shown.contains(text)) && is_hidden(&shown), "{shown}");
+    // Back to a key that nobody has to know.
+    let (code, shown) = typed(&ground, &["memory", "key", "rotate"], &[(OLD, "correct horse\r")]);
+    assert_eq!(code, Some(0), "{shown}");
     assert_eq!(stored(&ground), want);
 }
