@@ -120,4 +120,4 @@ impl Slices {
 
 #[cfg(test)]
 #[path = "filling_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -8,14 +8,14 @@ use crate::store::{Forgotten, PATIENT};
 
 /// Texts are near if they have letters in common.
 #[derive(Debug)]
-struct Letters {
+pub(crate) struct Letters {
     model: &'static str,
     asked: u64,
     broken: bool,
 }
 
 impl Letters {
-    fn new(model: &'static str) -> Self {
+    pub(crate) fn new(model: &'static str) -> Self {
         Self { model, asked: 0, broken: false }
     }
 }

@@ -118,3 +118,7 @@ pub(super) fn migrate(db: &mut Connection) -> Result<Option<i64>, rusqlite::Erro
 pub(super) fn version(db: &Connection) -> Result<i64, rusqlite::Error> {
     db.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+mod tests;
