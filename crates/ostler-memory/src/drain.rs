@@ -26,6 +26,9 @@ const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 /// How long a file whose last line is torn is kept in its place, for its writer to finish.
 const TORN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// After how long a draft in the spool is one that a killed process left behind. Writing one takes milliseconds.
+const DRAFT_FOR: Duration = Duration::from_secs(6 * 60 * 60);
+
 /// How much of a transcript is read at once when catching up.
 const STRIDE: u64 = 32 * 1024 * 1024;
 
@@ -75,9 +78,18 @@ pub fn drain(place: &Place, store: &mut Store, until: Option<Instant>) -> Result
         }
     }
     if !is_late() {
+        clear_up(place);
         catch_up(place, store, &mut sum, &is_late)?;
     }
     Ok(sum)
+}
+
+/// What killed processes left half written. Nothing of it is missed: its writer had not come far enough to believe that it
+/// was kept. That it cannot be removed is no reason not to drain.
+fn clear_up(place: &Place) {
+    for path in [place.deferred(), place.cursors(), place.quarantine()] {
+        let _ = PrivateFolder::open(&path).and_then(|folder| folder.clear_drafts(DRAFT_FOR));
+    }
 }
 
 /// The time in a file's name: `<session>-<unix>[-<rand>].jsonl`.

@@ -6,9 +6,11 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, fchmod, fdatasync, fstat, fsync, openat, renameat, unlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, fdatasync, flock, fstat, fsync, openat,
+    renameat, unlinkat,
 };
 use rustix::process::geteuid;
 
@@ -69,6 +71,8 @@ impl PrivateFolder {
         let temporary = format!(".{name}.{}", random_word());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(openat(&self.handle, &temporary, flags, Mode::from_raw_mode(0o600))?);
+        // As long as we live nobody takes it for one that was left behind. Where there are no locks, its age has to do.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         kill_point::reached(&format!("{step}.created"));
         let written = file.write_all(content).and_then(|()| {
             kill_point::reached(&format!("{step}.written"));
@@ -85,6 +89,8 @@ impl PrivateFolder {
             let _ = unlinkat(&self.handle, &temporary, AtFlags::empty());
             return Err(error);
         }
+        // Who drains takes the same lock.
+        drop(file);
         kill_point::reached(&format!("{step}.renamed"));
         if lasting == Lasting::Safe {
             fsync(&self.handle)?;
@@ -152,17 +158,48 @@ impl PrivateFolder {
 
     /// Names of what is in it, sorted; what begins with a dot is being written and not told.
     pub fn names(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.handle)? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if !name.starts_with('.') {
-                names.push(name);
-            }
-        }
+        let mut names = self.all()?;
+        names.retain(|name| !name.starts_with('.'));
         names.sort();
         Ok(names)
     }
+
+    fn all(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.handle)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes what [`Self::write`] left behind when it was killed: drafts that nobody has touched for so long and no
+    /// living process writes. Gives how many. A clock that went backwards makes them younger, and they stay.
+    pub fn clear_drafts(&self, untouched: Duration) -> io::Result<u64> {
+        let now = SystemTime::now();
+        let mut cleared = 0;
+        for name in self.all()?.into_iter().filter(|name| is_draft(name)) {
+            // Not a file of ours.
+            let Ok(file) = self.file(&name) else { continue };
+            let age = file.metadata()?.modified()?;
+            let is_old = now.duration_since(age).is_ok_and(|age| age >= untouched);
+            if is_old && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                self.remove(&name)?;
+                cleared += 1;
+            }
+        }
+        Ok(cleared)
+    }
+}
+
+/// Whether a name is one that a file has until it is whole: `.<name>.<eight letters>`.
+fn is_draft(name: &str) -> bool {
+    let parts = name.strip_prefix('.').and_then(|name| name.rsplit_once('.'));
+    parts.is_some_and(|(name, random)| {
+        !name.is_empty() && random.len() == 8 && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }
 
 /// Eight letters that nobody guesses; the process id where the system has no randomness.
@@ -221,5 +258,37 @@ mod tests {
         symlink(&open, ground.path().join("link")).unwrap();
         assert!(PrivateFolder::create(&ground.path().join("link")).is_err());
         assert_eq!(folder.names().unwrap(), ["a", "b"]);
+    }
+    #[test]
+    fn a_draft_goes_if_it_is_old_and_nobody_writes_it() {
+        const HOUR: Duration = Duration::from_secs(60 * 60);
+        let ground = tempfile::tempdir().unwrap();
+        let folder = PrivateFolder::create(&ground.path().join("spool")).unwrap();
+        let names =
+            [".s-1-00000000.jsonl.0a1b2c3d", ".young.jsonl.0a1b2c3d", ".being-written.jsonl.0a1b2c3d"];
+        let others = [".lock", ".s.jsonl", ".s.jsonl.nothexed", "whole.jsonl", "whole.jsonl.0a1b2c3d"];
+        for name in names.iter().chain(&others) {
+            folder.create_empty(name).unwrap();
+            let age = if name.starts_with(".young") { HOUR } else { 7 * HOUR };
+            let file = File::options().write(true).open(folder.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+        }
+        symlink("whole.jsonl", folder.path().join(".link.0a1b2c3d")).unwrap();
+        // A process that was stopped in the middle, and goes on some day.
+        let writer = folder.file(names[2]).unwrap();
+        flock(&writer, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert_eq!(folder.clear_drafts(6 * HOUR).unwrap(), 1);
+        let mut want: Vec<&str> = names[1..].iter().chain(&others).copied().collect();
+        want.push(".link.0a1b2c3d");
+        want.sort_unstable();
+        let mut left = folder.all().unwrap();
+        left.sort();
+        assert_eq!(left, want);
+        drop(writer);
+        assert_eq!(folder.clear_drafts(6 * HOUR).unwrap(), 1);
+        // What is written is found whole, and is no draft.
+        folder.write("a", b"x", "test").unwrap();
+        assert_eq!(folder.clear_drafts(Duration::ZERO).unwrap(), 1);
+        assert!(folder.names().unwrap().contains(&"a".to_owned()));
     }
 }

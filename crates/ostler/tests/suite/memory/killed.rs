@@ -132,3 +132,32 @@ fn every_kill_point_is_known_here() {
         .collect();
     assert_eq!(found, known);
 }
+
+/// What a killed process left half written is removed when it is old, and not before: its writer may only be slow.
+#[test]
+fn what_was_left_half_written_is_cleared_up_after_hours() {
+    const HOUR: u64 = 60 * 60;
+    let ground = Ground::new();
+    let path = ground.put("sess-1.jsonl", &line(0, "user", "Said once"));
+    let told = json!({"session_id": "sess-1", "transcript_path": path, "cwd": "/srv/project"});
+    for step in ["defer.created", "defer.synced", "cursor.written"] {
+        hook_of(at(&ground, &["memory", "hook", "stop"], step), &told);
+    }
+    let drafts = || -> Vec<std::path::PathBuf> {
+        let folders = ["deferred", "cursors"].map(|name| ground.at("ostler/memory").join(name));
+        let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with('.')).collect()
+    };
+    assert_eq!(drafts().len(), 3);
+    for (hours, left) in [(5, 3), (7, 0)] {
+        for path in drafts() {
+            let then = std::time::SystemTime::now() - std::time::Duration::from_secs(hours * HOUR);
+            std::fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
+        }
+        assert_eq!(ground.run(&["memory", "drain"]).code, Some(0));
+        assert_eq!(drafts().len(), left, "{hours} hours");
+    }
+    hook_of(ground.command(&["memory", "hook", "stop"]), &told);
+    assert_eq!(stored(&ground), ["Said once"]);
+}
