@@ -97,6 +97,7 @@ pub(super) fn run(args: DoctorArgs, here: &Surroundings, place: &Place) -> Resul
         }
         None => Finding::new("daemon", Status::Ok, "no daemon answers; none is needed"),
     });
+    findings.push(prefix(place));
     let claude = home_dir(here).join(".claude");
     if claude.is_dir() {
         findings.push(Finding::new(
@@ -149,6 +150,20 @@ fn key(place: &Place) -> Finding {
         Ok(found) => Finding::new("key", Status::Ok, format!("key: {}", key::told(&found, place))),
         Err(error) => Finding::failed("key", &error),
     }
+}
+
+/// Whether a session that begins is told anything.
+fn prefix(place: &Place) -> Finding {
+    if key::is_passphrase(place) {
+        return Finding::new("prefix", Status::Note, key::UNASKED).with_remedy(
+            "give agents `ostler memory mcp` with OSTLER_MEMORY_PASSPHRASE, or `ostler memory key rotate` for a key in a file",
+        );
+    }
+    Finding::new(
+        "prefix",
+        Status::Ok,
+        "new sessions can be told what is pinned and where the last one stopped",
+    )
 }
 
 /// How the store is, and the store itself if it can be opened.

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use ostler_agent::remembering::Origin;
-use ostler_memory::hooks::{Change, Ground};
+use ostler_memory::hooks::{Change, Ground, Standing};
 use ostler_memory::place::Place;
+use serde::Serialize;
+use serde_json::json;
 
-use super::{MemoryError, home_dir, set};
+use super::{MemoryError, home_dir, key, set};
 use crate::display;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
@@ -37,7 +39,7 @@ enum HooksCommand {
     #[command(after_help = "Examples:\n  ostler memory hooks install --target codex")]
     Install(TargetArgs),
     /// Tell which are there.
-    #[command(after_help = "Examples:\n  ostler memory hooks status")]
+    #[command(after_help = "Examples:\n  ostler memory hooks status\n  ostler memory hooks status --json")]
     Status(StatusArgs),
     /// Take them out.
     #[command(after_help = "Examples:\n  ostler memory hooks uninstall --target all")]
@@ -60,6 +62,10 @@ struct StatusArgs {
     /// For which agent.
     #[arg(long, value_name = "AGENT", default_value = "all", value_parser = ["claude", "codex", "opencode", "all"])]
     target: String,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(args: Args, here: &Surroundings, place: &Place) -> Result<ExitCode, Failure> {
@@ -75,7 +81,12 @@ pub(super) fn run(args: Args, here: &Surroundings, place: &Place) -> Result<Exit
         ostler_home: ostler_home.as_deref(),
     };
     match args.command {
-        HooksCommand::Install(args) => change(&args, &ground, |ground, origin| ground.install(origin))?,
+        HooksCommand::Install(args) => {
+            change(&args, &ground, |ground, origin| ground.install(origin))?;
+            if key::is_passphrase(place) {
+                display::tell(key::UNASKED);
+            }
+        }
         HooksCommand::Uninstall(args) => change(&args, &ground, |ground, origin| ground.uninstall(origin))?,
         HooksCommand::Status(args) => status(&args, &ground)?,
     }
@@ -121,16 +132,54 @@ fn change(
 }
 
 fn status(args: &StatusArgs, ground: &Ground<'_>) -> Result<(), Failure> {
+    let standings: Vec<(Origin, Standing)> =
+        targets(&args.target).into_iter().map(|origin| (origin, ground.standing(origin))).collect();
+    let is_locked = key::is_passphrase(ground.place);
+    if args.json {
+        let agent = |(origin, standing): &(Origin, Standing)| {
+            json!({
+                "agent": origin.name(), "state": state(standing), "path": standing.path,
+                "missing": standing.missing, "reason": standing.unreadable,
+            })
+        };
+        return display::json(&json!({
+            "v": 1, "agents": standings.iter().map(agent).collect::<Vec<_>>(), "prefix": !is_locked,
+            "note": is_locked.then_some(key::UNASKED),
+        }));
+    }
     let mut text = String::new();
-    for origin in targets(&args.target) {
-        let standing = ground.standing(origin);
-        let told = match (&standing.unreadable, standing.missing.is_empty(), standing.present.is_empty()) {
-            (Some(reason), _, _) => format!("cannot be read: {reason}"),
-            (None, true, _) => "installed".to_owned(),
-            (None, false, true) => "not installed".to_owned(),
-            (None, false, false) => format!("in part: {} missing", standing.missing.join(", ")),
+    for (origin, standing) in &standings {
+        let told = match state(standing) {
+            State::Installed => "installed".to_owned(),
+            State::InPart => format!("in part: {} missing", standing.missing.join(", ")),
+            State::NotInstalled => "not installed".to_owned(),
+            State::Unreadable => {
+                format!("cannot be read: {}", standing.unreadable.as_deref().unwrap_or_default())
+            }
         };
         let _ = writeln!(text, "{:9} {told} ({})", origin.name(), display::short(&standing.path));
     }
+    if is_locked {
+        let _ = writeln!(text, "{:9} {}", "note", key::UNASKED);
+    }
     display::text(&text)
+}
+
+/// How much of our hooks is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Installed,
+    InPart,
+    NotInstalled,
+    Unreadable,
+}
+
+fn state(standing: &Standing) -> State {
+    match (&standing.unreadable, standing.missing.is_empty(), standing.present.is_empty()) {
+        (Some(_), _, _) => State::Unreadable,
+        (None, true, _) => State::Installed,
+        (None, false, true) => State::NotInstalled,
+        (None, false, false) => State::InPart,
+    }
 }

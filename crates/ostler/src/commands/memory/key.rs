@@ -109,6 +109,15 @@ pub(super) fn told(found: &Protection, place: &Place) -> String {
     }
 }
 
+/// What follows from a passphrase: a hook can ask nobody for it.
+pub(super) const UNASKED: &str = "the store has a passphrase, which no hook knows: sessions are taken down, but a new one is told nothing unasked";
+
+/// Whether the store opens only for somebody who knows its passphrase.
+pub(super) fn is_passphrase(place: &Place) -> bool {
+    let found = Store::protection(place).ok().and_then(|found| found.key);
+    found.is_some_and(|(kind, _)| kind == Kind::Passphrase)
+}
+
 /// Whether others can read the key file.
 pub(super) fn is_open_to_others(place: &Place) -> bool {
     std::fs::metadata(place.key()).is_ok_and(|about| about.permissions().mode() & 0o077 != 0)

@@ -3,12 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, IsTerminal as _, Read as _, Write as _};
 
-use ostler_memory::key::{Kind, Passphrase};
+use ostler_memory::key::Passphrase;
 use ostler_memory::place::Place;
-use ostler_memory::store::Store;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 
-use super::MemoryError;
+use super::{MemoryError, key};
 use crate::failure::Failure;
 use crate::interrupt::Interrupted;
 use crate::surroundings::Surroundings;
@@ -21,11 +20,7 @@ pub(super) fn opened(place: Place, here: &Surroundings, is_asked: bool) -> Resul
     if let Some(said) = variable(here, VARIABLE)? {
         return Ok(place.with_passphrase(Some(said)));
     }
-    let needs_one = || {
-        let found = Store::protection(&place).ok().and_then(|found| found.key);
-        found.is_some_and(|(kind, _)| kind == Kind::Passphrase)
-    };
-    if !is_asked || !can_be_asked() || !needs_one() {
+    if !is_asked || !can_be_asked() || !key::is_passphrase(&place) {
         return Ok(place);
     }
     let said = ask("Passphrase of the memory: ")?;

@@ -197,12 +197,31 @@ fn a_passphrase_is_needed_where_one_was_set() {
     let locked = ground.run(&["memory", "recall", "turn"]);
     assert_eq!(locked.code, Some(1));
     assert!(locked.stderr.contains("try: set OSTLER_MEMORY_PASSPHRASE"), "{}", locked.stderr);
+    // What that means for new sessions is told, and is no problem.
+    let unasked = "a new one is told nothing unasked";
+    let doctor = ground.run(&["memory", "doctor"]);
+    assert_eq!(doctor.code, Some(0), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("note    the store has a passphrase"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains(unasked), "{}", doctor.stdout);
+    let status = ground.run(&["memory", "hooks", "status"]);
+    assert!(status.stdout.contains(unasked), "{}", status.stdout);
+    let status: Value =
+        serde_json::from_str(&ground.run(&["memory", "hooks", "status", "--json"]).stdout).unwrap();
+    assert_eq!((&status["prefix"], &status["agents"][0]["state"]), (&json!(false), &json!("not_installed")));
+    assert!(ground.run(&["memory", "hooks", "install"]).stderr.contains(unasked));
+    let begun = json!({"session_id": "s", "transcript_path": "/x", "cwd": "/srv/project"});
+    assert_eq!(hook(&ground, "session-start", &begun).stdout, "");
     let export = |said: &str| with("OSTLER_MEMORY_PASSPHRASE", said, &["memory", "export"]);
     assert_eq!(export("correct house").code, Some(1));
     assert_eq!(export("correct horse").stdout.lines().count(), want.len());
     let back = with("OSTLER_MEMORY_PASSPHRASE", "correct horse", &["memory", "key", "rotate"]);
     assert_eq!(back.code, Some(0), "{}", back.stderr);
     assert_eq!(stored(&ground), want);
+    for args in [&["memory", "doctor"][..], &["memory", "hooks", "status"]] {
+        let told = ground.run(args).stdout;
+        assert!(!told.contains(unasked), "{told}");
+    }
+    assert!(hook(&ground, "session-start", &begun).stdout.contains("Turn number"));
 }
 
 /// A question, and the keys that are pressed when it is to be seen.
