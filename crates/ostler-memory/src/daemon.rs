@@ -217,7 +217,9 @@ fn answer(place: &Place, store: &mut Store, stream: &UnixStream) -> io::Result<N
             session: order.session,
             cwd: order.cwd,
         };
-        // Without an answer the hook writes it down itself, and nothing is lost.
+        // A hook that got no answer wrote down what was said before. Without an answer this one does so too, and nothing is
+        // lost.
+        drain::drain_files(place, store).map_err(io::Error::other)?;
         let found = ingest::ingest(place, store, &wanted, From::Cursor).map_err(io::Error::other)?;
         told.inserted = found.rows.inserted;
         told.skipped = found.rows.known;

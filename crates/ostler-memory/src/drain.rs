@@ -1,6 +1,9 @@
-//! What was taken down goes into the store: file after file in the order of their names' times, each record once,
-//! whoever does it and however often it is cut off. A line that cannot be stored is put aside alone, with its reason.
+//! What was taken down goes into the store: file after file in the order in which it was said, each record once, whoever
+//! does it and however often it is cut off. A line that cannot be stored is put aside alone, with its reason.
 
+mod order;
+
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
@@ -16,7 +19,7 @@ use crate::deferral::{Event, Header, Session, VERSION};
 use crate::kill_point::reached;
 use crate::opencode;
 use crate::place::Place;
-use crate::private::{PrivateFolder, random_word};
+use crate::private::{PrivateFolder, plain_name, random_word};
 use crate::store::{Inserted, Store, StoreError};
 use crate::transcript;
 
@@ -57,29 +60,59 @@ impl Drained {
 /// Drains all there is, until the time is up; then the rest is for the next one. One file is always tried: on a slow
 /// machine too, what waits gets less with each session.
 pub fn drain(place: &Place, store: &mut Store, until: Option<Instant>) -> Result<Drained, StoreError> {
+    let time = Time { until };
+    let mut held = HashSet::new();
+    let mut sum = files(place, store, time, &mut held)?;
+    if !time.is_up() {
+        clear_up(place);
+        catch_up(place, store, &mut sum, time, &held)?;
+    }
+    Ok(sum)
+}
+
+/// Drains the files that wait, and looks at nothing else: for one that has the rest from elsewhere.
+pub(crate) fn drain_files(place: &Place, store: &mut Store) -> Result<Drained, StoreError> {
+    files(place, store, Time { until: None }, &mut HashSet::new())
+}
+
+/// How much time there is.
+#[derive(Debug, Clone, Copy)]
+struct Time {
+    until: Option<Instant>,
+}
+
+impl Time {
+    fn is_up(self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
+/// Notes the sessions that another one has in hand, as they are called in the names of files.
+fn files(
+    place: &Place,
+    store: &mut Store,
+    time: Time,
+    held: &mut HashSet<String>,
+) -> Result<Drained, StoreError> {
     let failed = |source| StoreError::Place { path: place.deferred(), source };
     let mut sum = Drained::default();
-    let is_late = || until.is_some_and(|until| Instant::now() >= until);
     let folder = match PrivateFolder::open(&place.deferred()) {
-        Ok(folder) => Some(folder),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Ok(folder) => folder,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(sum),
         Err(error) => return Err(failed(error)),
     };
-    if let Some(folder) = &folder {
-        let mut names = folder.names().map_err(failed)?;
-        // Of files of the same second, the one that was there first.
-        let changed = |name: &String| folder.file(name).and_then(|file| file.metadata()?.modified()).ok();
-        names.sort_by_cached_key(|name| (written_at(name), changed(name), name.clone()));
-        for name in names.iter().filter(|name| name.ends_with(".jsonl")) {
-            if is_late() && sum != Drained::default() {
-                return Ok(sum);
-            }
-            one(place, folder, store, name, &mut sum)?;
+    for name in order::waiting(&folder).map_err(failed)? {
+        if time.is_up() && sum != Drained::default() {
+            break;
         }
-    }
-    if !is_late() {
-        clear_up(place);
-        catch_up(place, store, &mut sum, &is_late)?;
+        let session = order::session(&name);
+        // What was said later does not overtake what another one is putting in.
+        if held.contains(session) {
+            sum.left += 1;
+        } else if one(place, &folder, store, &name, &mut sum)? == By::Another {
+            sum.left += 1;
+            held.insert(session.to_owned());
+        }
     }
     Ok(sum)
 }
@@ -92,14 +125,11 @@ fn clear_up(place: &Place) {
     }
 }
 
-/// The time in a file's name: `<session>-<unix>[-<rand>].jsonl`.
-fn written_at(name: &str) -> u64 {
-    let stem = name.strip_suffix(".jsonl").unwrap_or(name);
-    let mut parts = stem.rsplit('-');
-    let (last, before) = (parts.next(), parts.next());
-    let time = |part: Option<&str>| part.filter(|part| part.len() >= 9).and_then(|part| part.parse().ok());
-    // A random part may happen to be all digits; it has eight.
-    time(last).or_else(|| time(before)).unwrap_or(0)
+/// By whom a file is drained.
+#[derive(Debug, PartialEq, Eq)]
+enum By {
+    Us,
+    Another,
 }
 
 fn one(
@@ -108,24 +138,23 @@ fn one(
     store: &mut Store,
     name: &str,
     sum: &mut Drained,
-) -> Result<(), StoreError> {
+) -> Result<By, StoreError> {
     let file = match folder.file(name) {
         Ok(file) => file,
         // Another one was faster, or it is not a file of ours.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(By::Us),
         Err(error) => {
             put_aside(place, folder, name, &error.to_string());
             sum.quarantined += 1;
-            return Ok(());
+            return Ok(By::Us);
         }
     };
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        sum.left += 1;
-        return Ok(());
+        return Ok(By::Another);
     }
     // It may have been drained and removed between opening and locking.
     if folder.file(name).is_err() {
-        return Ok(());
+        return Ok(By::Us);
     }
     let done = store.spooled(name)?;
     let lines = match read(&file, done) {
@@ -133,7 +162,7 @@ fn one(
         Err(reason) => {
             put_aside(place, folder, name, &reason);
             sum.quarantined += 1;
-            return Ok(());
+            return Ok(By::Us);
         }
     };
     for (line, reason) in &lines.bad {
@@ -157,7 +186,7 @@ fn one(
     }
     if lines.is_torn && is_younger(&file) {
         sum.left += 1;
-        return Ok(());
+        return Ok(By::Us);
     }
     if lines.is_torn {
         put_aside(place, folder, name, "its last line is torn");
@@ -169,7 +198,7 @@ fn one(
     store.spool_done(name)?;
     reached("drain.forgotten");
     sum.files += 1;
-    Ok(())
+    Ok(By::Us)
 }
 
 fn is_younger(file: &File) -> bool {
@@ -244,15 +273,19 @@ fn catch_up(
     place: &Place,
     store: &mut Store,
     sum: &mut Drained,
-    is_late: &dyn Fn() -> bool,
+    time: Time,
+    held: &HashSet<String>,
 ) -> Result<(), StoreError> {
     let Ok(folder) = PrivateFolder::open(&place.cursors()) else { return Ok(()) };
     let policy = capture::policy(place);
     for name in folder.names().unwrap_or_default() {
-        if is_late() {
+        if time.is_up() {
             break;
         }
         let Some(before) = cursor::load(&folder, &name) else { continue };
+        if held.contains(&plain_name(&before.session)) {
+            continue;
+        }
         let grown = std::fs::metadata(&before.path).is_ok_and(|about| about.len() != before.offset);
         let Some(origin) = Origin::named(&before.source).filter(|_| grown) else { continue };
         let wanted = Wanted {
@@ -276,3 +309,7 @@ fn catch_up(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "drain_tests.rs"]
+mod tests;

@@ -126,3 +126,35 @@ fn a_correction_keeps_what_it_corrects() {
     assert_eq!(store.totals().unwrap().facts, 1);
     assert!(store.pin(new, true).unwrap() && !store.pin(999, true).unwrap());
 }
+
+/// The clock was set back in the middle of a session.
+#[test]
+fn what_was_said_is_in_the_order_in_which_it_was_said() {
+    let (_folder, _place, mut store) = store();
+    let at = |id: &str, hour: u32| Event {
+        ts: format!("2026-11-16T{hour:02}:00:00Z"),
+        ..said(id, "user", &format!("{id} of the matter"))
+    };
+    store.insert(&session("s", "/p"), &[at("first", 12), at("second", 13), at("third", 3)]).unwrap();
+    store.insert(&session("s", "/p"), &[at("fourth", 4)]).unwrap();
+    let keys = |found: Vec<Message>| -> Vec<String> { found.into_iter().map(|found| found.key).collect() };
+    let want = ["first", "second", "third", "fourth"];
+    assert_eq!(keys(store.around(2, 5, 5).unwrap()), want);
+    assert_eq!(keys(store.last_of_project("/p", "mine", 9).unwrap()), want);
+    let mut exported = Vec::new();
+    let mut keep = |message| {
+        exported.push(message);
+        Ok(())
+    };
+    store.each(&mut keep).unwrap().unwrap();
+    assert_eq!(keys(exported), want);
+    // Who is near whom when something is looked for is a matter of that order too.
+    store
+        .insert(&session("t", "/p"), &[at("asked about zebras", 23), at("answer", 1), at("else", 22)])
+        .unwrap();
+    let found = store.recall(&crate::recall::Question::new("zebras", 0, 2)).unwrap();
+    assert_eq!(
+        keys(found.hits.into_iter().map(|hit| hit.message).collect()),
+        ["asked about zebras", "answer"]
+    );
+}

@@ -42,6 +42,25 @@ fn a_daemon_takes_in_at_once_and_is_not_missed_afterwards() {
     assert_eq!(stored(&ground).len(), 3);
 }
 
+/// A hook got no answer and wrote down what it had; the next one gets one.
+#[test]
+fn what_waits_goes_before_what_a_daemon_is_told_later() {
+    let ground = Ground::new();
+    let path = transcript(&ground, 2);
+    capture(&ground, &path);
+    let waiting = deferred(&ground).remove(0);
+    let elsewhere = ground.at("elsewhere.jsonl");
+    std::fs::rename(&waiting, &elsewhere).unwrap();
+    let daemon = start(&ground);
+    std::fs::rename(&elsewhere, &waiting).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap() + &line(2, "user", "And now?");
+    std::fs::write(&path, text).unwrap();
+    capture(&ground, &path);
+    assert_eq!(ground.run(&["memory", "daemon", "stop"]).code, Some(0));
+    assert_eq!(ended(daemon).status.code(), Some(0));
+    assert_eq!(stored(&ground), ["Turn number 0 here", "Turn number 1 here", "And now?"]);
+}
+
 /// One that listens and never answers costs a quarter of a second.
 #[test]
 fn a_daemon_that_hangs_is_done_without() {

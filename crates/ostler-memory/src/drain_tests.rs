@@ -1,0 +1,47 @@
+use serde_json::json;
+
+use super::*;
+use crate::store::PATIENT;
+
+fn line(number: u32) -> String {
+    let record = json!({
+        "type": "user", "uuid": format!("u{number}"), "sessionId": "s", "cwd": "/srv/p",
+        "timestamp": "2026-11-16T10:00:00.000Z", "message": {"role": "user", "content": format!("Turn {number}")},
+    });
+    format!("{record}\n")
+}
+
+/// A transcript that grew after its last hook.
+fn grown(folder: &Path) -> (Place, Store) {
+    let place = Place::new(folder.join("memory"));
+    let path = folder.join("s.jsonl");
+    std::fs::write(&path, line(0)).unwrap();
+    let wanted = Wanted { path: path.clone(), origin: Some(Origin::Claude), ..Wanted::default() };
+    assert_eq!(capture::defer(&place, &wanted).unwrap().events, 1);
+    std::fs::write(&path, line(0) + &line(1)).unwrap();
+    let store = Store::open(&place, PATIENT).unwrap();
+    (place, store)
+}
+
+/// Another process is putting in what was said before.
+#[test]
+fn what_was_said_later_does_not_overtake_what_another_one_puts_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, mut store) = grown(folder.path());
+    let path = folder.path().join("s.jsonl");
+    let wanted = Wanted { path: path.clone(), origin: Some(Origin::Claude), ..Wanted::default() };
+    assert_eq!(capture::defer(&place, &wanted).unwrap().events, 1);
+    // And a third one that no hook has seen.
+    std::fs::write(&path, line(0) + &line(1) + &line(2)).unwrap();
+    let spool = PrivateFolder::open(&place.deferred()).unwrap();
+    let names = order::waiting(&spool).unwrap();
+    let other = spool.file(&names[0]).unwrap();
+    flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let done = drain(&place, &mut store, None).unwrap();
+    assert_eq!(done, Drained { left: 2, ..Drained::default() });
+    drop(other);
+    let done = drain(&place, &mut store, None).unwrap();
+    assert_eq!((done.files, done.inserted, done.left), (2, 3, 0));
+    let said: Vec<String> = store.around(1, 9, 9).unwrap().into_iter().map(|message| message.text).collect();
+    assert_eq!(said, ["Turn 0", "Turn 1", "Turn 2"]);
+}
