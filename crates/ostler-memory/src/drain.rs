@@ -32,6 +32,10 @@ const TORN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// After how long a draft in the spool is one that a killed process left behind. Writing one takes milliseconds.
 const DRAFT_FOR: Duration = Duration::from_secs(6 * 60 * 60);
 
+/// How long after its last hook a transcript is looked at by who is waited for. It gets the end of an answer within
+/// moments; `ostler memory drain` looks at all.
+const CAUGHT_UP_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
 /// How much of a transcript is read at once when catching up.
 const STRIDE: u64 = 32 * 1024 * 1024;
 
@@ -84,6 +88,10 @@ struct Time {
 impl Time {
     fn is_up(self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    fn is_short(self) -> bool {
+        self.until.is_some()
     }
 }
 
@@ -278,7 +286,14 @@ fn catch_up(
 ) -> Result<(), StoreError> {
     let Ok(folder) = PrivateFolder::open(&place.cursors()) else { return Ok(()) };
     let policy = capture::policy(place);
-    for name in folder.names().unwrap_or_default() {
+    let mut names = folder.names().unwrap_or_default();
+    if time.is_short() {
+        // A clock that went backwards makes none older.
+        let now = SystemTime::now();
+        let age = |name: &str| folder.changed(name).ok().and_then(|at| now.duration_since(at).ok());
+        names.retain(|name| age(name).is_none_or(|age| age < CAUGHT_UP_FOR));
+    }
+    for name in names {
         if time.is_up() {
             break;
         }

@@ -3,6 +3,8 @@ use serde_json::json;
 use super::*;
 use crate::store::PATIENT;
 
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 fn line(number: u32) -> String {
     let record = json!({
         "type": "user", "uuid": format!("u{number}"), "sessionId": "s", "cwd": "/srv/p",
@@ -11,23 +13,40 @@ fn line(number: u32) -> String {
     format!("{record}\n")
 }
 
-/// A transcript that grew after its last hook.
-fn grown(folder: &Path) -> (Place, Store) {
+/// A transcript that grew after its last hook, so long ago.
+fn grown(folder: &Path, ago: Duration) -> (Place, Store) {
     let place = Place::new(folder.join("memory"));
     let path = folder.join("s.jsonl");
     std::fs::write(&path, line(0)).unwrap();
     let wanted = Wanted { path: path.clone(), origin: Some(Origin::Claude), ..Wanted::default() };
     assert_eq!(capture::defer(&place, &wanted).unwrap().events, 1);
     std::fs::write(&path, line(0) + &line(1)).unwrap();
+    let cursor = std::fs::read_dir(place.cursors()).unwrap().next().unwrap().unwrap().path();
+    let file = File::options().write(true).open(cursor).unwrap();
+    file.set_modified(SystemTime::now() - ago).unwrap();
     let store = Store::open(&place, PATIENT).unwrap();
     (place, store)
+}
+
+/// Agents write the end of an answer after the hook for it. Who is waited for looks where that may have happened lately, and
+/// not at all the transcripts of a year.
+#[test]
+fn the_end_of_a_transcript_is_caught_up_with_soon_or_when_there_is_time() {
+    for (days, want) in [(6, 2), (8, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, mut store) = grown(folder.path(), days * DAY);
+        let soon = Some(Instant::now() + DAY);
+        assert_eq!(drain(&place, &mut store, soon).unwrap().inserted, want, "{days} days");
+        drain(&place, &mut store, None).unwrap();
+        assert_eq!(store.totals().unwrap().messages, 2, "{days} days");
+    }
 }
 
 /// Another process is putting in what was said before.
 #[test]
 fn what_was_said_later_does_not_overtake_what_another_one_puts_in() {
     let folder = tempfile::tempdir().unwrap();
-    let (place, mut store) = grown(folder.path());
+    let (place, mut store) = grown(folder.path(), Duration::ZERO);
     let path = folder.path().join("s.jsonl");
     let wanted = Wanted { path: path.clone(), origin: Some(Origin::Claude), ..Wanted::default() };
     assert_eq!(capture::defer(&place, &wanted).unwrap().events, 1);

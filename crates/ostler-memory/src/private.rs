@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, fdatasync, flock, fstat, fsync, openat,
-    renameat, unlinkat,
+    renameat, statat, unlinkat,
 };
 use rustix::process::geteuid;
 
@@ -134,6 +134,13 @@ impl PrivateFolder {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is somebody else's"));
         }
         Ok(File::from(file))
+    }
+
+    /// When a file was last written to, without opening it.
+    pub fn changed(&self, name: &str) -> io::Result<SystemTime> {
+        let found = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let since = Duration::from_secs(u64::try_from(found.st_mtime).unwrap_or(0));
+        Ok(SystemTime::UNIX_EPOCH + since)
     }
 
     /// All of a small file, at most `most` bytes of it.
