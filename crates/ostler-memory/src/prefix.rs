@@ -28,6 +28,7 @@ pub struct Beginning<'a> {
 
 /// The text; nothing if there is nothing to tell.
 pub fn prefix(store: &Store, beginning: Beginning<'_>) -> Result<Option<String>, StoreError> {
+    let _at_once = store.at_once()?;
     let pinned = harmless(store.pinned(beginning.project, PINNED)?);
     let last = harmless(store.last_of_project(beginning.project, beginning.session, LAST)?);
     let asked = last.iter().rev().find(|message| message.role == "user").map(|message| message.text.clone());

@@ -13,8 +13,9 @@ use crate::store::{Message, Store, StoreError};
 pub use question::{Effort, Question};
 pub use ranking::{Hit, Parts};
 
-/// Among how many of a project's sessions the last one is looked for.
-const NEWEST_SESSIONS: usize = 200;
+/// Among how many of a project's sessions the last one is looked for. Each is two pages to read and decrypt for a process
+/// that has just begun, and one that is older goes on rarely.
+const NEWEST_SESSIONS: usize = 50;
 
 /// How many candidates a list has.
 const CANDIDATES: usize = 200;
@@ -69,6 +70,7 @@ impl Store {
         question: &Question<'_>,
         meaning: Option<&mut Meaning>,
     ) -> Result<Found, StoreError> {
+        let _at_once = self.at_once()?;
         let by_words = lexical::candidates(self, question)?;
         // Who looks in one project only has to look through more of all to find as much of it.
         let is_bounded = question.project.is_some() || question.since.is_some();
@@ -140,16 +142,21 @@ impl Store {
 
     /// What is pinned, of a project and of no project, the newest first.
     pub fn pinned(&self, project: &str, limit: usize) -> Result<Vec<Message>, StoreError> {
-        let query = format!(
-            "SELECT {} FROM message m JOIN session s ON s.id = m.session
-             WHERE m.pinned > 0 AND (s.project = ?1 OR s.project = '') ORDER BY m.at DESC LIMIT ?2",
-            crate::store::COLUMNS
-        );
+        let query = pinned_query();
         let mut statement = self.db.prepare_cached(&query)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = statement.query_map(rusqlite::params![project, limit], Message::of)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
+}
+
+/// `CROSS` has SQLite begin with what is pinned: else it reads all messages of the project.
+fn pinned_query() -> String {
+    format!(
+        "SELECT {} FROM message m CROSS JOIN session s ON s.id = m.session
+         WHERE m.pinned > 0 AND (s.project = ?1 OR s.project = '') ORDER BY m.at DESC LIMIT ?2",
+        crate::store::COLUMNS
+    )
 }
 
 #[cfg(test)]

@@ -188,6 +188,20 @@ fn a_new_session_is_told_what_fits_in_a_large_store() {
 }
 
 #[test]
+fn what_is_pinned_is_found_without_reading_the_project() {
+    let (_folder, store) = store_of(&[("s", "/p", &["one", "two"]), ("t", "/q", &["three"])]);
+    for id in [1, 3] {
+        store.pin(id, true).unwrap();
+    }
+    let found: Vec<i64> = store.pinned("/p", 9).unwrap().into_iter().map(|message| message.id).collect();
+    assert_eq!(found, [1]);
+    let mut statement = store.db.prepare(&format!("EXPLAIN QUERY PLAN {}", pinned_query())).unwrap();
+    let steps = statement.query_map(("/p", 9), |row| row.get(3)).unwrap();
+    let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
+    assert!(steps[0].contains("USING INDEX message_pinned"), "{steps:?}");
+}
+
+#[test]
 fn words_that_are_everywhere_find_the_newest_that_has_all() {
     let texts: Vec<String> = (0..6_000)
         .map(|at| match at % 1_000 {

@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 
 use crate::place::Place;
 use crate::private::PrivateFolder;
@@ -208,6 +208,15 @@ impl Store {
             return Ok(None);
         }
         Self::open(place, wait).map(Some)
+    }
+
+    /// From now on until it is dropped, all that is read is of the same moment, and a question that is made of hundreds
+    /// takes the locks of the file once.
+    pub(crate) fn at_once(&self) -> Result<Option<Transaction<'_>>, StoreError> {
+        if !self.db.is_autocommit() {
+            return Ok(None);
+        }
+        Ok(Some(self.db.unchecked_transaction()?))
     }
 
     /// Where it is.

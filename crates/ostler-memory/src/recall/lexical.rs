@@ -13,12 +13,12 @@ fn budget(question: &Question<'_>) -> i64 {
     match question.effort {
         Effort::Full => 20_000,
         // A process that has just begun reads nearly each of them from the disk and decrypts it.
-        Effort::Quick => 1_000,
+        Effort::Quick => 300,
     }
 }
 
 /// Among how many of the newest messages words are looked for that are everywhere, where little is looked at.
-const QUICK_REACH: i64 = 4_000;
+const QUICK_REACH: i64 = 2_000;
 
 /// Among how many of the newest messages a word is looked for first, to tell whether it is worth counting: the index has
 /// no counts, and counting a word that is everywhere takes as long as weighing it.
