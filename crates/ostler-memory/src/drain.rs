@@ -68,7 +68,7 @@ pub fn drain(place: &Place, store: &mut Store, until: Option<Instant>) -> Result
     let mut held = HashSet::new();
     let mut sum = files(place, store, time, &mut held)?;
     if !time.is_up() {
-        clear_up(place);
+        clear_up(place, time);
         catch_up(place, store, &mut sum, time, &held)?;
     }
     Ok(sum)
@@ -127,9 +127,12 @@ fn files(
 
 /// What killed processes left half written. Nothing of it is missed: its writer had not come far enough to believe that it
 /// was kept. That it cannot be removed is no reason not to drain.
-fn clear_up(place: &Place) {
-    for path in [place.deferred(), place.cursors(), place.quarantine()] {
-        let _ = PrivateFolder::open(&path).and_then(|folder| folder.clear_drafts(DRAFT_FOR));
+fn clear_up(place: &Place, time: Time) {
+    let folders = [place.deferred(), place.cursors(), place.quarantine()];
+    // There is a cursor for each session that ever was.
+    let count = if time.is_short() { 1 } else { folders.len() };
+    for path in &folders[..count] {
+        let _ = PrivateFolder::open(path).and_then(|folder| folder.clear_drafts(DRAFT_FOR));
     }
 }
 
