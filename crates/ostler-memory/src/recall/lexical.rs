@@ -13,9 +13,13 @@ fn budget(question: &Question<'_>) -> i64 {
     match question.effort {
         Effort::Full => 20_000,
         // A process that has just begun reads nearly each of them from the disk and decrypts it.
-        Effort::Quick => 300,
+        Effort::Quick => 200,
     }
 }
+
+/// How many words take part where little is looked at. To find out how rare one is takes some thirty pages of the index in
+/// a store of a million messages; long ones are likely to be rare.
+const QUICK_WORDS: usize = 12;
 
 /// Among how many of the newest messages words are looked for that are everywhere, where little is looked at.
 const QUICK_REACH: i64 = 2_000;
@@ -41,7 +45,7 @@ pub(super) fn candidates(store: &Store, question: &Question<'_>) -> Result<ByWor
     let newest: Option<i64> =
         store.db.prepare_cached("SELECT max(id) FROM message")?.query_row([], |row| row.get(0))?;
     let mut counted = Vec::new();
-    for word in question.words() {
+    for word in looked_for(question) {
         let count = occurrences(store, &word, newest.unwrap_or(0), budget(question))?;
         if count > 0 {
             counted.push((count, word));
@@ -57,6 +61,16 @@ pub(super) fn candidates(store: &Store, question: &Question<'_>) -> Result<ByWor
         weighed(store, question, &query.join(" OR "))?
     };
     Ok(ByWords { words, exact })
+}
+
+/// The words that are worth looking for.
+fn looked_for(question: &Question<'_>) -> Vec<String> {
+    let mut words = question.words();
+    if question.effort == Effort::Quick {
+        words.sort_by_key(|word| std::cmp::Reverse(word.chars().count()));
+        words.truncate(QUICK_WORDS);
+    }
+    words
 }
 
 /// What has the phrases of the question. With little effort only those in which a rare word is: to find one that is made
@@ -193,6 +207,18 @@ fn bounded(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn with_little_effort_the_longest_words_are_looked_for() {
+        let text = "ab cd ef gh ij kl mn op qr st uv wx yz long longer";
+        let question = Question::new(text, 0, 1);
+        assert_eq!(looked_for(&question).len(), 15);
+        let words = looked_for(&Question { effort: Effort::Quick, ..question });
+        assert_eq!(
+            (words.len(), &words[..3]),
+            (QUICK_WORDS, &["longer", "long", "ab"].map(str::to_owned)[..])
+        );
+    }
 
     #[test]
     fn the_rarest_words_are_chosen_within_the_budget() {
