@@ -36,6 +36,7 @@ mod terms;
 mod unfolding;
 mod visits;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -66,6 +67,8 @@ pub struct Offer {
     pub keys: Keys,
     /// The agents behind it.
     pub agents: Vec<Served>,
+    /// Other names of models, and what each of them means.
+    pub aliases: BTreeMap<String, String>,
     /// How one is driven that can be driven in several ways, unless a request says otherwise.
     pub engine: Engine,
     /// Folders below which any request may name one to work in: absolute, with links resolved.

@@ -1,6 +1,7 @@
-//! Names of models: an agent's own choice, or one of its models. Which agents there are, and how each of them answers, is
-//! told with the list.
+//! Names of models: an agent's own choice, one of its models, or another name for either, for programs whose models have
+//! fixed names. Which agents there are, and how each of them answers, is told with the list.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Request as Incoming, State};
@@ -38,6 +39,29 @@ pub enum Manner {
 /// What can be asked for.
 pub(super) struct Models {
     served: Vec<Served>,
+    /// Other names, and what each of them means.
+    aliases: BTreeMap<String, Model>,
+}
+
+/// Another name that cannot be given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AliasError {
+    /// It is taken.
+    #[error("`{alias}` cannot be another name of a model: it is an agent's")]
+    Taken {
+        /// The name.
+        alias: String,
+    },
+    /// It means nothing.
+    #[error("`{alias}` cannot be another name of `{model}`: {reason}")]
+    Nothing {
+        /// The name.
+        alias: String,
+        /// What it was to mean.
+        model: String,
+        /// Why that is nothing.
+        reason: String,
+    },
 }
 
 /// What was asked for.
@@ -46,6 +70,16 @@ pub(super) struct Model {
     pub(super) served: Served,
     /// What the agent is to be told; nothing for its own choice.
     pub(super) name: Option<String>,
+}
+
+impl Model {
+    /// Its first name here.
+    pub(super) fn first_name(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{}/{name}", self.served.name()),
+            None => self.served.name().to_owned(),
+        }
+    }
 }
 
 impl Served {
@@ -64,7 +98,7 @@ impl Served {
     }
 
     /// In the shape of both families of APIs, and how it answers.
-    fn listed(&self) -> Value {
+    fn listed(&self, id: &str) -> Value {
         let (sessions, words, history) = match self.manner {
             Manner::Live => {
                 ("one process a session", "as they are written", "written into the agent's own record")
@@ -74,7 +108,7 @@ impl Served {
             }
         };
         let is_live = self.manner == Manner::Live;
-        json!({"id": self.name(), "object": "model", "type": "model", "display_name": self.name(), "created": 0,
+        json!({"id": id, "object": "model", "type": "model", "display_name": id, "created": 0,
             "created_at": "1970-01-01T00:00:00Z", "owned_by": "ostler",
             "ostler": {"agent": self.agent, "sessions": sessions, "words": words, "history": history,
                 "client_tools": is_live, "asks": is_live, "terminal": is_live}})
@@ -82,14 +116,33 @@ impl Served {
 }
 
 impl Models {
-    pub(super) fn of(served: &[Served]) -> Self {
-        Self { served: served.to_vec() }
+    /// Of these agents, and with these names besides.
+    pub(super) fn of(served: &[Served], aliases: &BTreeMap<String, String>) -> Result<Self, AliasError> {
+        let mut models = Self { served: served.to_vec(), aliases: BTreeMap::new() };
+        let mut found = BTreeMap::new();
+        for (alias, model) in aliases {
+            if served.iter().any(|served| served.name() == alias) {
+                return Err(AliasError::Taken { alias: alias.clone() });
+            }
+            let meant = models.find(model).map_err(|problem| AliasError::Nothing {
+                alias: alias.clone(),
+                model: model.clone(),
+                reason: problem.message,
+            });
+            found.insert(alias.clone(), meant?);
+        }
+        models.aliases = found;
+        Ok(models)
     }
 
     pub(super) fn find(&self, named: &str) -> Result<Model, Problem> {
+        if let Some(model) = self.aliases.get(named) {
+            return Ok(model.clone());
+        }
         let absent = || {
+            let own = self.served.iter().map(|served| format!("`{0}` or `{0}/MODEL`", served.name()));
             let names: Vec<String> =
-                self.served.iter().map(|served| format!("`{0}` or `{0}/MODEL`", served.name())).collect();
+                own.chain(self.aliases.keys().map(|alias| format!("`{alias}`"))).collect();
             let message = format!("there is no model `{named}`: use {}", names.join(", "));
             Problem::new(Kind::Absent, &message).about("model")
         };
@@ -118,7 +171,14 @@ pub(super) async fn list<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incom
     let is_anthropic = incoming.headers().contains_key("anthropic-version");
     match gateway.admit(incoming.headers(), Scope::Chat) {
         Ok(_) => {
-            let models: Vec<Value> = gateway.models.served.iter().map(Served::listed).collect();
+            let Models { served, aliases } = &gateway.models;
+            let own = served.iter().map(|served| served.listed(served.name()));
+            let other = aliases.iter().map(|(alias, model)| {
+                let mut listed = model.served.listed(alias);
+                listed["ostler"]["means"] = json!(model.first_name());
+                listed
+            });
+            let models: Vec<Value> = own.chain(other).collect();
             let id = |model: Option<&Value>| model.map(|model| model["id"].clone());
             let (first, last) = (id(models.first()), id(models.last()));
             let list = json!({"object": "list", "data": models, "has_more": false, "first_id": first, "last_id": last});
@@ -137,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_model_is_the_agents_or_its_own_choice() {
-        let models = Models::of(&[CLAUDE, OPENCODE]);
+        let models = Models::of(&[CLAUDE, OPENCODE], &BTreeMap::new()).unwrap();
         let found = |name: &str| models.find(name).map_err(|problem| problem.kind.status());
         let is = |served: Served, name: Option<&str>| Ok(Model { served, name: name.map(str::to_owned) });
         assert_eq!(found("claude"), is(CLAUDE, None));
@@ -146,6 +206,27 @@ mod tests {
         for name in ["gpt-4o", "", "claude/", "claude/--resume", "claude-opus", "claude/a b", "codex"] {
             assert_eq!(found(name), Err(404), "{name}");
         }
+    }
+
+    #[test]
+    fn another_name_means_a_model() {
+        let named = |alias: &str, model: &str| {
+            Models::of(&[CLAUDE, OPENCODE], &BTreeMap::from([(alias.to_owned(), model.to_owned())]))
+        };
+        let models = named("gpt-4o", "claude/opus").unwrap();
+        let found = models.find("gpt-4o").unwrap();
+        assert_eq!((found.first_name(), found.served), ("claude/opus".to_owned(), CLAUDE));
+        // Not a beginning of other names, and told where one is missed.
+        let missed = models.find("gpt-4o/mini").map_err(|problem| problem.message);
+        assert!(missed.unwrap_err().contains("`gpt-4o`"));
+        let refused = |alias: &str, model: &str| named(alias, model).err().unwrap().to_string();
+        assert_eq!(
+            refused("claude", "opencode"),
+            "`claude` cannot be another name of a model: it is an agent's"
+        );
+        assert!(
+            refused("gpt-4o", "codex").starts_with("`gpt-4o` cannot be another name of `codex`: there is no")
+        );
     }
 
     #[test]

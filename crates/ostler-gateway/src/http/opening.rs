@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use super::idempotency::Repeats;
 use super::metrics::Metrics;
-use super::models::Models;
+use super::models::{AliasError, Models};
 use super::questions::Questions;
 use super::visits::Visits;
 use super::{Gateway, Offer, around, routes, serving};
@@ -39,6 +39,9 @@ pub enum OpenError {
         /// Where it was to listen.
         address: SocketAddr,
     },
+    /// A model cannot have another name.
+    #[error(transparent)]
+    Alias(#[from] AliasError),
     /// Conversations cannot be kept.
     #[error("could not open the conversations in {}", .path.display())]
     Conversations {
@@ -64,6 +67,7 @@ impl OpenError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Keyless { .. } => Some("make a key, or listen on 127.0.0.1".to_owned()),
+            Self::Alias(_) => Some("mend `[serve.models]` in the configuration".to_owned()),
             Self::Conversations { .. } => {
                 Some("set OSTLER_HOME to a folder that you can write to".to_owned())
             }
@@ -90,7 +94,7 @@ pub async fn open<S: Start>(
     let listen = |source| OpenError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    let models = Models::of(&offer.agents);
+    let models = Models::of(&offer.agents, &offer.aliases)?;
     let conversations = Conversations::open(&offer.conversations, Bounds::default())
         .map_err(|source| OpenError::Conversations { path: offer.conversations.clone(), source })?;
     let gateway = Gateway {

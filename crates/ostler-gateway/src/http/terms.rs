@@ -48,7 +48,8 @@ impl<S: Start> Gateway<S> {
     /// The model, if the key may ask it.
     pub(super) fn model(&self, visitor: &Visitor, named: &str) -> Result<Model, Problem> {
         let model = self.models.find(named)?;
-        if !visitor.key.policy.allows_model(named) {
+        let policy = &visitor.key.policy;
+        if !policy.allows_model(named) && !policy.allows_model(&model.first_name()) {
             return Err(Problem::new(Kind::Forbidden, "this key may not ask this model").about("model"));
         }
         Ok(model)

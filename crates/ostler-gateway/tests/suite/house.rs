@@ -1,5 +1,6 @@
 //! A gateway with scripted sessions, asked as a program asks it: bytes over a connection.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +75,7 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
     let (conversations, runs) = (kept.join("conversations"), kept.join("runs"));
     Offer {
         keys,
+        aliases: BTreeMap::from([("gpt-4o".to_owned(), "claude".to_owned())]),
         agents: vec![Served { agent: "claude-headless", manner: Manner::Live }],
         engine: Engine::Stream,
         folders: Vec::new(),

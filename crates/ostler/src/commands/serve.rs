@@ -210,9 +210,10 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     if let (Some(key), true) = (keys.first(), has_live) {
         pool.warm(&usual(key, engine), args.spares);
     }
-    let runs = here.home.runs();
+    let (runs, aliases) = (here.home.runs(), settings.config.serve.models.clone());
     let keys = Keys::kept_by(keys, kept);
-    let offer = Offer { keys, agents, engine, folders, conversations, runs, waiting: Waiting::default() };
+    let offer =
+        Offer { keys, agents, aliases, engine, folders, conversations, runs, waiting: Waiting::default() };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
     tell(&args, &titles, listening.address(), fresh.as_deref())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

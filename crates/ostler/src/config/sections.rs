@@ -24,6 +24,7 @@ pub(crate) struct Config {
     pub(crate) agents: Agents,
     pub(crate) install: Install,
     pub(crate) rehearse: Rehearse,
+    pub(crate) serve: Serve,
     pub(crate) run: Run,
     pub(crate) network: Network,
     pub(crate) notify: Notify,
@@ -69,6 +70,14 @@ pub(crate) struct Rehearse {
     /// The script to play: a built-in name or a file, taken from the folder of this file, or from the project's own.
     /// A project's file may only set a file if the project is trusted.
     pub(crate) script: Option<String>,
+}
+
+/// Serving agents to programs.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Serve {
+    /// Other names of models, for programs whose models have fixed names: `"gpt-4o" = "claude"`.
+    pub(crate) models: BTreeMap<String, String>,
 }
 
 /// What holds for every run unless a flag says otherwise.
