@@ -37,6 +37,13 @@ pub struct Terms {
     pub tools: String,
 }
 
+impl Terms {
+    /// Whether they are the same but for the engine: a session can be handed over from the one to the other.
+    pub fn is_same_but_for_the_engine(&self, other: &Self) -> bool {
+        Self { engine: other.engine, ..self.clone() } == *other
+    }
+}
+
 /// Where a session works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {

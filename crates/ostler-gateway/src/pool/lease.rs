@@ -118,9 +118,8 @@ pub(super) async fn lease<S: Start>(
             }
             Step::Start(seat, gone) => {
                 call_another(shared, queued);
-                let parked = known.and_then(|known| Taken::of(shared, terms, &known));
                 let prior = turn.history.sound();
-                let started = begin(Reserved { shared, seat }, terms, &prior, gone, parked);
+                let started = begin(Reserved { shared, seat }, terms, (&prior, known), gone);
                 return tokio::select! {
                     biased;
                     () = stop.cancelled() => Ok(None),
@@ -215,11 +214,14 @@ fn is_aside(event: &AgentEvent) -> bool {
 async fn begin<S: Start>(
     reserved: Reserved<'_, S>,
     terms: &Terms,
-    prior: &[Message],
-    gone: Vec<S::Session>,
-    parked: Option<Taken<S>>,
+    (prior, known): (&[Message], Option<Known>),
+    mut gone: Vec<S::Session>,
 ) -> Result<Lease<S>, TurnError> {
     let (shared, seat) = (reserved.shared, reserved.seat);
+    if let (Some(known), Some(_)) = (&known, &shared.shelf) {
+        // It is handed over: parked by the one engine, and revived by the other.
+        gone.extend(shared.seats().take_from_another_engine(terms, known));
+    }
     // In tasks of the pool: they end also if this one is broken off. Their memory is needed first.
     let closing: Vec<_> =
         gone.into_iter().map(|session| shared.tasks.spawn(shared.retire(session))).collect();
@@ -227,7 +229,7 @@ async fn begin<S: Start>(
         let _ = closed.await;
     }
     let limit = shared.patience.start;
-    if let Some(parked) = parked
+    if let Some(parked) = known.and_then(|known| Taken::of(shared, terms, &known))
         && let Some(session) = parked.revive(terms, limit).await
     {
         std::mem::forget(reserved);
@@ -299,7 +301,7 @@ impl<S: Start> Drop for Reserved<'_, S> {
 
 /// One started ahead.
 pub(super) async fn spare<S: Start>(shared: &Arc<Shared<S>>, terms: &Terms, seat: Seat) {
-    let starting = begin(Reserved { shared, seat }, terms, &[], Vec::new(), None);
+    let starting = begin(Reserved { shared, seat }, terms, (&[], None), Vec::new());
     let started = tokio::select! {
         biased;
         () = shared.stop.cancelled() => return,

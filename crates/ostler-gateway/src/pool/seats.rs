@@ -200,6 +200,21 @@ impl<L: LiveSession> Seats<L> {
         }
     }
 
+    /// One that waits on another engine, and knows this conversation. One that a person sits at stays where it is.
+    pub(super) fn take_from_another_engine(&mut self, terms: &Terms, prior: &Known) -> Option<L> {
+        let is_it = |live: &&Live| match &live.doing {
+            Doing::Idle { known, .. } => {
+                live.terms.engine != terms.engine
+                    && live.terms.is_same_but_for_the_engine(terms)
+                    && known.answers(prior)
+                    && !live.is_held
+            }
+            Doing::Busy | Doing::Called { .. } | Doing::Spare { .. } => false,
+        };
+        let seat = self.live.iter().find(is_it)?.seat;
+        self.remove(seat)
+    }
+
     /// Frees a seat. Whoever waited there is handed out, to be closed.
     pub(super) fn remove(&mut self, seat: Seat) -> Option<L> {
         self.live.retain(|live| live.seat != seat);

@@ -130,11 +130,13 @@ impl Shelf {
         }
     }
 
-    /// One that knows this conversation. It is the caller's from now on: [`Shelf::put_back`] or [`Shelf::forget`].
+    /// One that knows this conversation, whichever engine had it. It is the caller's from now on: [`Shelf::put_back`] or [`Shelf::forget`].
     pub(super) fn take(&self, terms: &Terms, prior: &Known) -> Option<Parked> {
         let mut inner = self.inner();
         let fitting = inner.values_mut().filter(|entry| {
-            entry.state == State::Parked && entry.parked.terms == *terms && entry.parked.known.answers(prior)
+            entry.state == State::Parked
+                && entry.parked.terms.is_same_but_for_the_engine(terms)
+                && entry.parked.known.answers(prior)
         });
         let entry = fitting.max_by_key(|entry| (entry.parked.known.whole == prior.whole, entry.parked.at))?;
         entry.state = State::Working;

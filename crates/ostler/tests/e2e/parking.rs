@@ -1,12 +1,13 @@
 //! Conversations outlive the server, with the real agent: they go on in their own sessions, which know more than the
 //! program that talks to them was ever told.
 
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ostler_agent::agent::{Agent as _, Stage};
-use ostler_agent::agents::Claude;
+use ostler_agent::agents::{Claude, ClaudeTerminal};
 use ostler_agent::document::Format;
 use ostler_process::run::write_private;
 use ostler_rehearsal::{Rehearsal, Server, script};
@@ -100,6 +101,59 @@ async fn outlived(signal: Signal) {
             let request = tap.conversation().pop().unwrap();
             assert!(has_cycle(&request, &prompt), "{signal:?}, {number}: {request}");
         }
+        assert_eq!(served.interrupt(), Some(0));
+    });
+    talking.await.unwrap();
+    stop.cancel();
+    tokio::time::timeout(DEADLINE, serving.join_next()).await.unwrap().unwrap().unwrap();
+}
+
+/// Asks in a conversation, by this engine.
+fn asked_by(served: &Served, engine: &str, talk: &mut Vec<Value>, prompt: &str) {
+    talk.push(json!({"role": "user", "content": prompt}));
+    let body = json!({"model": "claude", "messages": talk}).to_string();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.0\r\nx-ostler-engine: {engine}\r\ncontent-type: application/json\r\n\
+         content-length: {}",
+        body.len()
+    );
+    let mut stream = served.ask(&head);
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(" 200 "), "{engine}: {answer}");
+    let body: Value = serde_json::from_str(body).unwrap();
+    talk.push(json!({"role": "assistant", "content": body["choices"][0]["message"]["content"]}));
+}
+
+/// From pipes to a terminal, where a person could sit down, and back: one session of the agent, which knows what it did.
+#[tokio::test]
+async fn a_conversation_is_handed_from_one_engine_to_the_other() {
+    let Some(program) = Player::ClaudeTerminal.binary() else { return };
+    let stage = tempfile::tempdir().unwrap();
+    let play = script::parse("test", SCRIPT, Format::Toml).unwrap();
+    let server = Server::listen(SocketAddr::from(([127, 0, 0, 1], 0)), Rehearsal::of(play)).await.unwrap();
+    let tap = Tap::before(&server.url()).await;
+    let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
+    serving.spawn(server.serve(stop.clone()));
+    let setup = ClaudeTerminal.rehearsed(&Stage { url: tap.url.clone(), home: stage.path().to_owned() });
+    write_private(stage.path(), &setup.folders, &setup.files).unwrap();
+    let talking = tokio::task::spawn_blocking(move || {
+        let env: Vec<(&str, &str)> =
+            setup.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let served = Served::with(&program, &[], &env);
+        let mut talk = Vec::new();
+        asked_by(&served, "stream", &mut talk, "look around");
+        for engine in ["terminal", "stream", "terminal"] {
+            let prompt = format!("and now by {engine}");
+            asked_by(&served, engine, &mut talk, &prompt);
+            let request = tap.conversation().pop().unwrap();
+            assert!(has_cycle(&request, &prompt), "{engine}: {request}");
+        }
+        let (_, listed) = served.bare("GET", "/api/v1/sessions");
+        let listed: Value = serde_json::from_str(&listed).unwrap();
+        assert_eq!(listed["counts"]["idle"], 1, "{listed}");
         assert_eq!(served.interrupt(), Some(0));
     });
     talking.await.unwrap();
