@@ -75,7 +75,7 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
     let (conversations, runs) = (kept.join("conversations"), kept.join("runs"));
     Offer {
         keys,
-        aliases: BTreeMap::from([("gpt-4o".to_owned(), "claude".to_owned())]),
+        aliases: BTreeMap::from([("fixed-name".to_owned(), "claude".to_owned())]),
         agents: vec![Served { agent: "claude-headless", manner: Manner::Live }],
         engine: Engine::Stream,
         folders: Vec::new(),
