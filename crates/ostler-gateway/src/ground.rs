@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use ostler_agent::agent::{Agent, TranscriptPlace, Whereabouts};
 use ostler_agent::canonical::Message;
 use ostler_agent::leasing::{Place, Terms};
-use ostler_process::contain::Standby;
+use ostler_process::contain::{Standby, Survivors};
 use ostler_process::seeding::seed;
 
 use crate::live::{Keepsake, Phase, SessionFailure};
@@ -166,6 +166,13 @@ impl Drop for Own {
         if !self.0.as_os_str().is_empty() {
             remove(&self.0);
         }
+    }
+}
+
+/// Says so if processes of a session are left.
+pub(crate) fn told(survivors: Survivors) {
+    if survivors.0 > 0 {
+        tracing::error!(target: "ostler::pool", left = survivors.0, "processes of a session could not be ended");
     }
 }
 

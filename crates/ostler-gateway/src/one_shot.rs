@@ -10,11 +10,10 @@ use ostler_agent::event::{AgentEvent, TurnOutcome, Usage, sum};
 use ostler_agent::history::{History, HistoryError};
 use ostler_agent::leasing::Terms;
 use ostler_agent::reply::Reply;
-use ostler_process::contain::Survivors;
 use ostler_process::stream::{Opening, Session};
 use uuid::Uuid;
 
-use crate::ground::{Ground, Own, failed, remove};
+use crate::ground::{Ground, Own, failed, remove, told};
 use crate::live::{Keepsake, LiveSession, Noted, Phase, SessionFailure, Start};
 
 /// Starts sessions of one agent that takes one prompt a process.
@@ -292,12 +291,6 @@ impl LiveSession for OneShotSession {
             told(session.kill().await);
         }
         remove(&self.ground.private(&self.id));
-    }
-}
-
-fn told(survivors: Survivors) {
-    if survivors.0 > 0 {
-        tracing::error!(target: "ostler::pool", left = survivors.0, "processes of a session could not be ended");
     }
 }
 

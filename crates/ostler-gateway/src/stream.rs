@@ -14,7 +14,7 @@ use ostler_process::contain::Standby;
 use ostler_process::stream::{Opening, Session, SessionError};
 use uuid::Uuid;
 
-use crate::ground::{Ground, Own, failure, remove};
+use crate::ground::{Ground, Own, failure, remove, told};
 use crate::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Start};
 
 /// Starts sessions of one agent over pipes.
@@ -167,10 +167,7 @@ impl LiveSession for StreamSession {
     }
 
     async fn park(self) {
-        let survivors = self.session.close().await;
-        if survivors.0 > 0 {
-            tracing::error!(target: "ostler::pool", left = survivors.0, "processes of a session could not be ended");
-        }
+        told(self.session.close().await);
     }
 }
 

@@ -21,7 +21,7 @@ use ostler_process::terminal::session::{Happening, Opening, Session, SessionErro
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::ground::{Ground, Own, failure, remove};
+use crate::ground::{Ground, Own, failure, remove, told};
 use crate::live::{Keepsake, LiveSession, Phase, SessionFailure, Start};
 
 /// How long a program whose turn is over may take to say that it takes a prompt. It takes a tenth of a second.
@@ -272,11 +272,8 @@ impl LiveSession for TerminalSession {
 
     async fn park(self) {
         let Self { session, private, .. } = self;
-        if let Some(closed) = session.close().await
-            && closed.survivors.0 > 0
-        {
-            let left = closed.survivors.0;
-            tracing::error!(target: "ostler::pool", left, "processes of a session could not be ended");
+        if let Some(closed) = session.close().await {
+            told(closed.survivors);
         }
         remove(&private);
     }
