@@ -49,6 +49,8 @@ mod run;
 #[cfg(target_os = "linux")]
 mod saying;
 #[cfg(target_os = "linux")]
+mod scene;
+#[cfg(target_os = "linux")]
 #[path = "../suite/screen.rs"]
 mod screen;
 mod scripts;

@@ -2,25 +2,15 @@
 //! in the agent's own session, also in another server; what happened elsewhere is told; what was broken off is told anew.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ostler_agent::agent::Stage;
-use ostler_agent::document::Format;
-use ostler_process::run::write_private;
-use ostler_rehearsal::{Rehearsal, Server, script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use crate::player::Player;
+use crate::scene::{DEADLINE, Scene, played};
 use crate::serve::Served;
-use crate::tap::Tap;
-
-const DEADLINE: Duration = Duration::from_secs(120);
 
 const SCRIPT: &str = r#"
 v = 1
@@ -39,47 +29,7 @@ reply = [{ text = "Heard." }]
 /// How what is told begins that the agent does not know.
 const TOLD: &str = "Previous conversation context:";
 
-/// A scripted model, and what an agent needs to talk to it.
-struct Scene {
-    player: Player,
-    program: PathBuf,
-    env: Vec<(String, String)>,
-    tap: Tap,
-    _home: TempDir,
-    stop: CancellationToken,
-    serving: JoinSet<()>,
-}
-
 impl Scene {
-    async fn set(player: Player) -> Option<Self> {
-        let program = player.binary()?;
-        let home = tempfile::Builder::new().prefix("ostler-e2e-").tempdir().unwrap();
-        let play = script::parse("test", SCRIPT, Format::Toml).unwrap();
-        let server =
-            Server::listen(SocketAddr::from(([127, 0, 0, 1], 0)), Rehearsal::of(play)).await.unwrap();
-        let tap = Tap::before(&server.url()).await;
-        let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
-        serving.spawn(server.serve(stop.clone()));
-        let setup = player.agent().rehearsed(&Stage { url: tap.url.clone(), home: home.path().to_owned() });
-        write_private(home.path(), &setup.folders, &setup.files).unwrap();
-        let mut env = setup.env;
-        let name = player.agent().name().to_uppercase();
-        env.push((format!("OSTLER_CFG__AGENTS__{name}__PROGRAM"), program.display().to_string()));
-        Some(Self { player, program, env, tap, _home: home, stop, serving })
-    }
-
-    fn env(&self) -> Vec<(&str, &str)> {
-        self.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
-    }
-
-    fn served(&self) -> Served {
-        Served::with(&self.program, &[], &self.env())
-    }
-
-    fn again(&self, served: Served, signal: Signal) -> Served {
-        served.again(signal, &self.program, &[], &self.env())
-    }
-
     fn name(&self) -> &'static str {
         self.player.agent().name()
     }
@@ -108,20 +58,6 @@ impl Scene {
         let either = if request["input"].is_null() { &request["messages"] } else { &request["input"] };
         either.to_string()
     }
-
-    async fn strike(mut self) {
-        self.stop.cancel();
-        tokio::time::timeout(DEADLINE, self.serving.join_next()).await.unwrap().unwrap().unwrap();
-    }
-}
-
-async fn played(player: Player, play: fn(&Scene)) {
-    let Some(scene) = Scene::set(player).await else { return };
-    let scene = tokio::task::spawn_blocking(move || {
-        play(&scene);
-        scene
-    });
-    scene.await.unwrap().strike().await;
 }
 
 /// Whatever ends the server between two turns.
@@ -263,11 +199,11 @@ macro_rules! for_both {
 
             #[tokio::test]
             async fn codex() {
-                played(Player::Codex, $play).await;
+                played(Player::Codex, SCRIPT, $play).await;
             }
             #[tokio::test]
             async fn opencode() {
-                played(Player::OpenCode, $play).await;
+                played(Player::OpenCode, SCRIPT, $play).await;
             }
         }
     )*};

@@ -2,25 +2,15 @@
 //! program that talks to them was ever told.
 
 use std::io::{Read as _, Write as _};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ostler_agent::agent::{Agent as _, Stage};
-use ostler_agent::agents::{Claude, ClaudeTerminal};
-use ostler_agent::document::Format;
-use ostler_process::run::write_private;
-use ostler_rehearsal::{Rehearsal, Server, script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use crate::player::Player;
+use crate::scene::{DEADLINE, Scene, played};
 use crate::serve::Served;
-use crate::tap::Tap;
-
-const DEADLINE: Duration = Duration::from_secs(120);
 
 const SCRIPT: &str = r#"
 v = 1
@@ -62,50 +52,34 @@ fn has_cycle(request: &Value, text: &str) -> bool {
     told.contains("\"tool_use\"") && told.contains("\"tool_result\"") && told.contains(text)
 }
 
-async fn outlived(signal: Signal) {
-    let Some(program) = Player::ClaudeStream.binary() else { return };
-    let stage = tempfile::tempdir().unwrap();
-    let play = script::parse("test", SCRIPT, Format::Toml).unwrap();
-    let server = Server::listen(SocketAddr::from(([127, 0, 0, 1], 0)), Rehearsal::of(play)).await.unwrap();
-    let tap = Tap::before(&server.url()).await;
-    let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
-    serving.spawn(server.serve(stop.clone()));
-    let setup = Claude.rehearsed(&Stage { url: tap.url.clone(), home: stage.path().to_owned() });
-    write_private(stage.path(), &setup.folders, &setup.files).unwrap();
-    let projects = stage.path().join(".claude/projects");
-    let talking = tokio::task::spawn_blocking(move || {
-        let env: Vec<(&str, &str)> =
-            setup.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let served = Served::with(&program, &[], &env);
-        let talks: Vec<[Value; 2]> = (0..3)
-            .map(|number| {
-                let prompt = json!({"role": "user", "content": format!("look around {number}")});
-                let answer = asked(&served, std::slice::from_ref(&prompt));
-                assert_eq!(answer, format!("I look.\n\nSeen by look around {number}."));
-                [prompt, json!({"role": "assistant", "content": answer})]
-            })
-            .collect();
-        // The agent writes its record a moment after its answer.
-        let began = Instant::now();
-        while recorded(&projects, "Seen by look around") < 3 {
-            assert!(began.elapsed() < DEADLINE, "the agent has no record");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let served = served.again(signal, &program, &[], &env);
-        let parked = served.home().join("ostler/serve/parked");
-        assert_eq!(std::fs::read_dir(&parked).unwrap().count(), 4, "three sessions and a lock");
-        for (number, talk) in talks.iter().enumerate() {
-            let prompt = format!("and now {number}?");
-            let on = [&talk[..], &[json!({"role": "user", "content": prompt})]].concat();
-            assert_eq!(asked(&served, &on), format!("{prompt}!"));
-            let request = tap.conversation().pop().unwrap();
-            assert!(has_cycle(&request, &prompt), "{signal:?}, {number}: {request}");
-        }
-        assert_eq!(served.interrupt(), Some(0));
-    });
-    talking.await.unwrap();
-    stop.cancel();
-    tokio::time::timeout(DEADLINE, serving.join_next()).await.unwrap().unwrap().unwrap();
+fn outlived(scene: &Scene, signal: Signal) {
+    let projects = scene.home.path().join(".claude/projects");
+    let served = scene.served();
+    let talks: Vec<[Value; 2]> = (0..3)
+        .map(|number| {
+            let prompt = json!({"role": "user", "content": format!("look around {number}")});
+            let answer = asked(&served, std::slice::from_ref(&prompt));
+            assert_eq!(answer, format!("I look.\n\nSeen by look around {number}."));
+            [prompt, json!({"role": "assistant", "content": answer})]
+        })
+        .collect();
+    // The agent writes its record a moment after its answer.
+    let began = Instant::now();
+    while recorded(&projects, "Seen by look around") < 3 {
+        assert!(began.elapsed() < DEADLINE, "the agent has no record");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let served = scene.again(served, signal);
+    let parked = served.home().join("ostler/serve/parked");
+    assert_eq!(std::fs::read_dir(&parked).unwrap().count(), 4, "three sessions and a lock");
+    for (number, talk) in talks.iter().enumerate() {
+        let prompt = format!("and now {number}?");
+        let on = [&talk[..], &[json!({"role": "user", "content": prompt})]].concat();
+        assert_eq!(asked(&served, &on), format!("{prompt}!"));
+        let request = scene.tap.conversation().pop().unwrap();
+        assert!(has_cycle(&request, &prompt), "{signal:?}, {number}: {request}");
+    }
+    assert_eq!(served.interrupt(), Some(0));
 }
 
 /// Asks in a conversation, by this engine.
@@ -130,43 +104,30 @@ fn asked_by(served: &Served, engine: &str, talk: &mut Vec<Value>, prompt: &str) 
 /// From pipes to a terminal, where a person could sit down, and back: one session of the agent, which knows what it did.
 #[tokio::test]
 async fn a_conversation_is_handed_from_one_engine_to_the_other() {
-    let Some(program) = Player::ClaudeTerminal.binary() else { return };
-    let stage = tempfile::tempdir().unwrap();
-    let play = script::parse("test", SCRIPT, Format::Toml).unwrap();
-    let server = Server::listen(SocketAddr::from(([127, 0, 0, 1], 0)), Rehearsal::of(play)).await.unwrap();
-    let tap = Tap::before(&server.url()).await;
-    let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
-    serving.spawn(server.serve(stop.clone()));
-    let setup = ClaudeTerminal.rehearsed(&Stage { url: tap.url.clone(), home: stage.path().to_owned() });
-    write_private(stage.path(), &setup.folders, &setup.files).unwrap();
-    let talking = tokio::task::spawn_blocking(move || {
-        let env: Vec<(&str, &str)> =
-            setup.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let served = Served::with(&program, &[], &env);
+    played(Player::ClaudeTerminal, SCRIPT, |scene| {
+        let served = scene.served();
         let mut talk = Vec::new();
         asked_by(&served, "stream", &mut talk, "look around");
         for engine in ["terminal", "stream", "terminal"] {
             let prompt = format!("and now by {engine}");
             asked_by(&served, engine, &mut talk, &prompt);
-            let request = tap.conversation().pop().unwrap();
+            let request = scene.tap.conversation().pop().unwrap();
             assert!(has_cycle(&request, &prompt), "{engine}: {request}");
         }
         let (_, listed) = served.bare("GET", "/api/v1/sessions");
         let listed: Value = serde_json::from_str(&listed).unwrap();
         assert_eq!(listed["counts"]["idle"], 1, "{listed}");
         assert_eq!(served.interrupt(), Some(0));
-    });
-    talking.await.unwrap();
-    stop.cancel();
-    tokio::time::timeout(DEADLINE, serving.join_next()).await.unwrap().unwrap().unwrap();
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn conversations_go_on_after_the_server_was_ended() {
-    outlived(Signal::TERM).await;
+    played(Player::ClaudeStream, SCRIPT, |scene| outlived(scene, Signal::TERM)).await;
 }
 
 #[tokio::test]
 async fn conversations_go_on_after_the_server_was_killed() {
-    outlived(Signal::KILL).await;
+    played(Player::ClaudeStream, SCRIPT, |scene| outlived(scene, Signal::KILL)).await;
 }
