@@ -109,7 +109,7 @@ pub(super) fn document(docs: &[Doc]) -> Value {
         "info": {
             "title": "Ostler",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Live sessions of your own agent, behind the APIs that programs already speak, and behind one of its own.",
+            "description": "Live sessions of your own agents, behind the APIs that programs already speak, and behind one of its own.",
         },
         "paths": paths,
         "components": {

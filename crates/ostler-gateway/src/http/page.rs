@@ -37,7 +37,7 @@ fn sent(text: String, kind: &'static str) -> Response {
 pub(super) async fn home() -> Response {
     page(
         "Ostler",
-        "<h1>Ostler</h1>\n<p>Live sessions of your own agent, behind the APIs that programs already speak.</p>\n\
+        "<h1>Ostler</h1>\n<p>Live sessions of your own agents, behind the APIs that programs already speak.</p>\n\
          <ul>\n<li><a href=\"/docs\">What can be asked here</a></li>\n\
          <li><a href=\"/openapi.json\">The same for programs (OpenAPI)</a></li>\n</ul>\n",
     )
@@ -79,7 +79,7 @@ fn told(doc: &Doc) -> String {
         "<section>\n<h3><code>{} {}</code></h3>\n<p>{}",
         doc.method.to_ascii_uppercase(),
         escaped(doc.path),
-        escaped(doc.about)
+        marked(doc.about)
     );
     if let Some(scope) = doc.scope {
         let _ = write!(text, " For keys with <code>{}</code>.", scope.name());
@@ -93,7 +93,7 @@ fn told(doc: &Doc) -> String {
                 "<dt><code>{}</code> ({})</dt><dd>{}</dd>",
                 parameter.name,
                 parameter.place,
-                escaped(parameter.about)
+                marked(parameter.about)
             );
         }
         text.push_str("</dl>\n");
@@ -102,6 +102,32 @@ fn told(doc: &Doc) -> String {
     text
 }
 
+/// What stands between backticks is code. One that has no other is itself.
+fn marked(text: &str) -> String {
+    let mut marked = String::new();
+    let mut rest = text;
+    while let Some((before, code, after)) = rest
+        .split_once('`')
+        .and_then(|(before, within)| within.split_once('`').map(|(code, after)| (before, code, after)))
+    {
+        let _ = write!(marked, "{}<code>{}</code>", escaped(before), escaped(code));
+        rest = after;
+    }
+    marked + &escaped(rest)
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_marked_and_all_is_escaped() {
+        assert_eq!(marked("`a` or `<b>`."), "<code>a</code> or <code>&lt;b&gt;</code>.");
+        assert_eq!(marked("a < b ` c"), "a &lt; b ` c");
+        assert_eq!(marked(""), "");
+    }
 }
