@@ -1,7 +1,6 @@
 //! Conversations outlive the server, with the real agent: they go on in their own sessions, which know more than the
 //! program that talks to them was ever told.
 
-use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -85,19 +84,11 @@ fn outlived(scene: &Scene, signal: Signal) {
 /// Asks in a conversation, by this engine.
 fn asked_by(served: &Served, engine: &str, talk: &mut Vec<Value>, prompt: &str) {
     talk.push(json!({"role": "user", "content": prompt}));
-    let body = json!({"model": "claude", "messages": talk}).to_string();
-    let head = format!(
-        "POST /v1/chat/completions HTTP/1.0\r\nx-ostler-engine: {engine}\r\ncontent-type: application/json\r\n\
-         content-length: {}",
-        body.len()
-    );
-    let mut stream = served.ask(&head);
-    stream.write_all(body.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains(" 200 "), "{engine}: {answer}");
-    let body: Value = serde_json::from_str(body).unwrap();
+    let question = json!({"model": "claude", "messages": talk});
+    let by = format!("x-ostler-engine: {engine}\r\n");
+    let (status, body) = served.post_with("/v1/chat/completions", &by, &question);
+    assert_eq!(status, 200, "{engine}: {body}");
+    let body: Value = serde_json::from_str(&body).unwrap();
     talk.push(json!({"role": "assistant", "content": body["choices"][0]["message"]["content"]}));
 }
 
