@@ -87,7 +87,7 @@ async fn converse(pool: &Pool<Streams>, prompts: Vec<String>) -> Result<(), Box<
     let mut messages: Vec<Message> = Vec::new();
     for prompt in prompts {
         messages.extend(read(&[json!({"role": "user", "content": prompt})])?);
-        let turn = Turn { terms: terms.clone(), history: History::of(messages.clone())? };
+        let turn = Turn::of(terms.clone(), History::of(messages.clone())?);
         // Events come as the agent says them. Dropping the answer would break the turn off.
         let mut answer = pool.complete(turn);
         let mut reply = Reply::default();

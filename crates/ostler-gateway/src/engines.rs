@@ -8,7 +8,7 @@ use ostler_agent::leasing::Terms;
 use ostler_process::terminal::seat::Seat;
 
 use crate::ground::failed;
-use crate::live::{AnsweredBy, Keepsake, LiveSession, SessionFailure, Start};
+use crate::live::{AnsweredBy, Keepsake, LiveSession, SessionFailure, Slash, Start};
 use crate::one_shot::{OneShotSession, OneShots};
 use crate::stream::{StreamSession, Streams};
 use crate::terminal::{TerminalSession, Terminals};
@@ -112,8 +112,8 @@ impl LiveSession for EngineSession {
         each!(self, one => one.memory())
     }
 
-    async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
-        each!(self, one => one.ask(message).await)
+    async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
+        each!(self, one => one.ask(message, slash).await)
     }
 
     async fn interrupt(&mut self) -> Result<(), SessionFailure> {

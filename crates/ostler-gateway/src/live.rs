@@ -68,6 +68,16 @@ impl Keepsake {
     }
 }
 
+/// What a `/` is that a text begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Slash {
+    /// A letter like any other.
+    #[default]
+    Text,
+    /// The beginning of a command of the agent's own, if the agent takes commands there.
+    Command,
+}
+
 /// A live session. Only its owner uses it; dropping it ends it at once.
 pub trait LiveSession: Send + 'static {
     /// Its process, for people to read; nothing while it has none.
@@ -75,7 +85,11 @@ pub trait LiveSession: Send + 'static {
     /// What it takes of the memory, in bytes.
     fn memory(&self) -> u64;
     /// Asks it something: the answer is in the events that follow, and ends with [`AgentEvent::TurnEnded`].
-    fn ask(&mut self, message: &Message) -> impl Future<Output = Result<(), SessionFailure>> + Send;
+    fn ask(
+        &mut self,
+        message: &Message,
+        slash: Slash,
+    ) -> impl Future<Output = Result<(), SessionFailure>> + Send;
     /// Asks it to break the turn off: it ends sooner then.
     fn interrupt(&mut self) -> impl Future<Output = Result<(), SessionFailure>> + Send;
     /// What it says next. Cancel safe.

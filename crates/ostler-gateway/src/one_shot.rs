@@ -14,7 +14,7 @@ use ostler_process::stream::{Opening, Session};
 use uuid::Uuid;
 
 use crate::ground::{Ground, Own, failed, remove, told};
-use crate::live::{Keepsake, LiveSession, Noted, Phase, SessionFailure, Start};
+use crate::live::{Keepsake, LiveSession, Noted, Phase, SessionFailure, Slash, Start};
 
 /// Starts sessions of one agent that takes one prompt a process.
 pub struct OneShots(pub Ground);
@@ -195,7 +195,8 @@ impl LiveSession for OneShotSession {
         }
     }
 
-    async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
+    /// What is given to it as its task it never takes for a command.
+    async fn ask(&mut self, message: &Message, _slash: Slash) -> Result<(), SessionFailure> {
         let prompt = self.prompt(message)?;
         let opening = Opening {
             agent: self.ground.agent,

@@ -34,7 +34,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::live::{LiveSession, SessionFailure, Start};
+use crate::live::{LiveSession, SessionFailure, Slash, Start};
 pub use seats::{Listed, State};
 use seats::{Seats, Standing};
 pub use shelf::{Parked, Shelf};
@@ -85,6 +85,15 @@ pub struct Turn {
     pub terms: Terms,
     /// The conversation.
     pub history: History,
+    /// What a `/` is that the question begins with.
+    pub slash: Slash,
+}
+
+impl Turn {
+    /// The next turn of a conversation. No question is a command.
+    pub fn of(terms: Terms, history: History) -> Self {
+        Self { terms, history, slash: Slash::Text }
+    }
 }
 
 /// What goes along with a turn, and changes nothing of what is asked.

@@ -15,7 +15,7 @@ use ostler_process::stream::{Opening, Session, SessionError};
 use uuid::Uuid;
 
 use crate::ground::{Ground, Own, failure, remove, told};
-use crate::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Start};
+use crate::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
 
 /// Starts sessions of one agent over pipes.
 pub struct Streams(pub Ground);
@@ -124,8 +124,12 @@ impl LiveSession for StreamSession {
         self.session.memory()
     }
 
-    async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
-        self.session.ask(&harmless(message)).map_err(|error| SessionFailure::of(Phase::Ask, &error))
+    async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
+        let asked = match slash {
+            Slash::Text => self.session.ask(&harmless(message)),
+            Slash::Command => self.session.ask(message),
+        };
+        asked.map_err(|error| SessionFailure::of(Phase::Ask, &error))
     }
 
     async fn interrupt(&mut self) -> Result<(), SessionFailure> {

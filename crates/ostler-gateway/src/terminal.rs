@@ -22,7 +22,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::ground::{Ground, Own, failure, remove, told};
-use crate::live::{Keepsake, LiveSession, Phase, SessionFailure, Start};
+use crate::live::{Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
 
 /// How long a program whose turn is over may take to say that it takes a prompt. It takes a tenth of a second.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
@@ -188,7 +188,8 @@ impl LiveSession for TerminalSession {
         memory_of(self.session.pid())
     }
 
-    async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
+    /// What begins with `/` was refused before.
+    async fn ask(&mut self, message: &Message, _slash: Slash) -> Result<(), SessionFailure> {
         // Ostler and a person never type at once.
         if self.session.seat().is_held() {
             let detail = "somebody holds the terminal".to_owned();

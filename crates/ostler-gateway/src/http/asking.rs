@@ -16,7 +16,7 @@ use super::questions::UNREAD_ANSWERS;
 use super::recorded::Recorded;
 use super::refusing::{body, problem_of, refuse, seconds_now};
 use super::streaming::Streaming;
-use super::terms::{permissions, terms};
+use super::terms::{permissions, slash, terms};
 use super::visits::{Lasting, Visitor};
 use crate::conversations::Recorder;
 use crate::live::Start;
@@ -78,6 +78,7 @@ impl<S: Start> Gateway<S> {
         let request = format.read(body_read)?;
         let model = self.model(visitor, &request.model)?;
         let engine = self.engine(&model, headers)?;
+        let slash = slash(model.served.manner, engine, headers)?;
         let terms = terms(visitor, (model, engine), folder, permissions, &request);
         let underway = visitor.begin_turn()?;
         let naming = Naming { format, headers, terms: &terms, asks };
@@ -90,7 +91,7 @@ impl<S: Start> Gateway<S> {
         }
         let id = recorder.turn().to_owned();
         let head = Head { id, model: request.model.clone(), created: seconds_now() };
-        let answer = self.complete(Turn { terms, history }, recorder, asks);
+        let answer = self.complete(Turn { terms, history, slash }, recorder, asks);
         let mut response = match request.delivery {
             Delivery::Whole => body(StatusCode::OK, &whole(format, &head, answer).await?),
             Delivery::Streamed { .. } => {

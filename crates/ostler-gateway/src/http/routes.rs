@@ -48,6 +48,18 @@ const LEVEL: Parameter = Parameter {
     about: "What the agent may do: `deny`, `edits`, `all`, never more than the key allows; or `ask`, to be asked.",
     kind: "string",
 };
+const ENGINE: Parameter = Parameter {
+    name: "x-ostler-engine",
+    place: "header",
+    about: "How the agent is driven: `stream`, or `terminal`, which a person can sit down at.",
+    kind: "string",
+};
+const SLASH: Parameter = Parameter {
+    name: "x-ostler-slash",
+    place: "header",
+    about: "With `allow`, a question that begins with `/` is a command of the agent's own. Without, it is a text like any other.",
+    kind: "string",
+};
 const CONVERSATION: Parameter = Parameter {
     name: "x-ostler-conversation",
     place: "header",
@@ -64,7 +76,7 @@ const ONCE: Parameter = Parameter {
 fn ask(path: &'static str, about: &'static str, format: Format) -> Doc {
     let answers = vec![Answered::of(200, "The answer, whole or as server-sent events.", Sent::Provider)];
     Doc {
-        parameters: vec![FOLDER, LEVEL, CONVERSATION, ONCE],
+        parameters: vec![FOLDER, ENGINE, LEVEL, SLASH, CONVERSATION, ONCE],
         body: Some(Sent::Fields(format)),
         answers,
         ..Doc::new("post", path, about, Some(Scope::Chat))
@@ -188,6 +200,7 @@ fn sessions<S: Start>() -> Vec<Route<S>> {
         ..told("post", ALL, "Begin a session.", SessionsWrite, begun)
     };
     let ask = Doc {
+        parameters: vec![SLASH],
         body: Some(Sent::Shape(schema::<NewTurn>)),
         answers: vec![turn(), asked],
         ..Doc::new("post", "/api/v1/sessions/{session}/turns", "Ask something.", Some(SessionsWrite))

@@ -3,15 +3,15 @@
 
 use std::path::PathBuf;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::leasing::{Place, Terms};
 use ostler_agent::offering::Toolset;
 
 use super::Gateway;
-use super::models::Model;
+use super::models::{Manner, Model};
 use super::visits::Visitor;
-use crate::live::Start;
+use crate::live::{Slash, Start};
 use crate::wire::{Kind, Problem, Request};
 
 /// The folder that a session is to work in.
@@ -20,6 +20,9 @@ const FOLDER: &str = "x-ostler-cwd";
 const ENGINE: &str = "x-ostler-engine";
 /// What the agent may do without asking: `deny`, `edits` or `all`, and never more than the key allows; or `ask`.
 const PERMISSIONS: &str = "x-ostler-permissions";
+/// What a `/` is that a question begins with: with `allow`, the beginning of a command of the agent's own.
+const SLASH: &str = "x-ostler-slash";
+const ALLOW: &str = "allow";
 /// Instead of such a level: what the agent would have to ask is asked of a client.
 const ASK: &str = "ask";
 
@@ -107,6 +110,20 @@ pub(super) fn terms(
         permissions,
         allow: Vec::new(),
         tools: Toolset { tools: request.tools.clone(), own: visitor.key.policy.own_tools }.form(),
+    }
+}
+
+/// What a `/` is that the question begins with. Only a live agent over pipes takes commands.
+pub(super) fn slash(manner: Manner, engine: Engine, headers: &HeaderMap) -> Result<Slash, Problem> {
+    let refused = |message: &str| Err(Problem::invalid(message).about(SLASH));
+    match (headers.get(SLASH).map(HeaderValue::as_bytes), manner, engine) {
+        (None, ..) => Ok(Slash::Text),
+        (Some(named), ..) if named != ALLOW.as_bytes() => refused("this must be `allow`, or be left out"),
+        (Some(_), Manner::Live, Engine::Stream) => Ok(Slash::Command),
+        (Some(_), Manner::Live, Engine::Terminal) => {
+            refused("on a terminal no command is taken from a program: use the engine `stream`")
+        }
+        (Some(_), Manner::OneShot, _) => refused("this agent takes no commands of its own from a program"),
     }
 }
 

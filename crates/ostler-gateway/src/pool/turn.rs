@@ -111,7 +111,7 @@ impl<S: Start> Work<S> {
             // What came of calls was told with the history.
             Warmth::Cold => Cow::Owned(self.turn.history.asked()),
         };
-        let Some(asked) = self.unless_left(session.ask(&question)).await else {
+        let Some(asked) = self.unless_left(session.ask(&question, self.turn.slash)).await else {
             // How much of the question it has heard nobody knows.
             lease.close().await;
             return Asked::Over;

@@ -40,6 +40,27 @@ async fn a_key_opens_what_its_policy_says() {
 }
 
 #[tokio::test]
+async fn a_slash_is_a_command_where_the_header_allows_it() {
+    let house = House::open(Limits::default()).await;
+    let body = asked(&[("user", "/say one")]).to_string();
+    let question = |more: &str| format!("{}{more}", head("/v1/messages", "ostler_1"));
+    let mut got = Vec::new();
+    for more in [
+        "",
+        "\r\nx-ostler-slash: allow",
+        "\r\nx-ostler-slash: yes",
+        "\r\nx-ostler-slash: allow\r\nx-ostler-engine: terminal",
+    ] {
+        let answer = house.get(&question(more), &body).await;
+        got.push((answer.status, answer.body.contains("x-ostler-slash")));
+    }
+    assert_eq!(got, [(200, false), (200, false), (400, true), (400, true)]);
+    let heard: Vec<String> = house.stage.log(|log| log.asked.iter().map(|(_, text)| text.clone()).collect());
+    assert_eq!(heard, ["/say one", "as a command: /say one"]);
+    house.close().await;
+}
+
+#[tokio::test]
 async fn a_key_has_so_many_turns_under_way_and_no_more() {
     let house = House::open(Limits::default()).await;
     let body = json!({"model": "claude", "stream": true, "messages": messages(&[("user", "hang")])});

@@ -40,7 +40,7 @@ pub(crate) fn assistant(text: &str) -> Value {
 }
 
 pub(crate) fn turn(tenant: &str, messages: &[Value]) -> Turn {
-    Turn { terms: terms(tenant), history: History::of(read(messages).unwrap()).unwrap() }
+    Turn::of(terms(tenant), History::of(read(messages).unwrap()).unwrap())
 }
 
 /// A session that settles does so at once, but on a busy machine that may take a while.

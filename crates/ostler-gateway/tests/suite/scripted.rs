@@ -8,7 +8,7 @@ use ostler_agent::canonical::{Block, Message, Role};
 use ostler_agent::event::{AgentEvent, Blocked, Failure, FailureClass, Part, TurnOutcome};
 use ostler_agent::leasing::Terms;
 use ostler_agent::offering::known_as;
-use ostler_gateway::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Start};
+use ostler_gateway::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
 use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::seat::{Seat, Wishes};
 use serde_json::{Value, json};
@@ -155,12 +155,16 @@ impl LiveSession for Scripted {
     }
 
     /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `slow`, `wait`, `fail`, `die`, `task`, `call A B`.
-    async fn ask(&mut self, message: &Message) -> Result<(), SessionFailure> {
+    async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
             Doing::Called => brought(message),
             Doing::Waiting | Doing::Hanging | Doing::Deaf | Doing::AtGate | Doing::Dead => message.text(),
         };
-        self.stage.log(|log| log.asked.push((self.pid, text.clone())));
+        let heard = match slash {
+            Slash::Text => text.clone(),
+            Slash::Command => format!("as a command: {text}"),
+        };
+        self.stage.log(|log| log.asked.push((self.pid, heard)));
         if self.doing == Doing::Dead {
             return Err(failure(Phase::Ask));
         }

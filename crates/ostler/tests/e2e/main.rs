@@ -15,6 +15,8 @@ mod by_hand;
 #[cfg(target_os = "linux")]
 mod checks;
 #[cfg(target_os = "linux")]
+mod commands;
+#[cfg(target_os = "linux")]
 mod conversing;
 #[cfg(target_os = "linux")]
 mod dialogs;

@@ -112,7 +112,7 @@ impl Ground {
             tools: tools.to_owned(),
         };
         let history = History::of(read(messages).unwrap()).unwrap();
-        self.pool.complete(Turn { terms, history })
+        self.pool.complete(Turn::of(terms, history))
     }
 
     /// What is said, in pieces and whole.

@@ -33,7 +33,7 @@ fn turn(messages: &[Value]) -> Turn {
         allow: Vec::new(),
         tools: String::new(),
     };
-    Turn { terms, history: History::of(read(messages).unwrap()).unwrap() }
+    Turn::of(terms, History::of(read(messages).unwrap()).unwrap())
 }
 
 async fn said(pool: &Pool<Terminals>, messages: &[Value]) -> Result<TurnOutcome, TurnError> {

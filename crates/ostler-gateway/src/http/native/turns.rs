@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::super::conversing::history;
 use super::super::refusing::problem_of;
+use super::super::terms::slash;
 use super::super::{Gateway, reading};
 use super::shapes::{Interrupted, NewTurn, Turn};
 use super::{Told, answer, shaped};
@@ -31,9 +32,11 @@ pub(in super::super) async fn post<S: Start>(
 ) -> Told {
     let (visitor, tenant) = gateway.enter(incoming.headers(), Scope::SessionsWrite)?;
     let conversation = gateway.session(tenant.as_deref(), &id)?;
+    let terms = gateway.terms_of(&conversation.opening)?;
+    let manner = gateway.models.find(&conversation.opening.model)?.served.manner;
+    let slash = slash(manner, terms.engine, incoming.headers())?;
     let new: NewTurn = shaped(reading::json(incoming, gateway.offer.waiting.body).await?)?;
     let asked = message(&new)?;
-    let terms = gateway.terms_of(&conversation.opening)?;
     gateway.refuse_if_held(&id)?;
     let underway = visitor.begin_turn()?;
     let gone = |error: crate::conversations::Unkept| Problem::new(Kind::Held, &error.to_string());
@@ -50,7 +53,8 @@ pub(in super::super) async fn post<S: Start>(
     let mut messages = prior;
     messages.push(asked);
     let history = History::of(messages).map_err(|error| Problem::invalid(&error.to_string()))?;
-    let mut recorded = gateway.complete(Question { terms, history }, recorder, conversation.opening.ask);
+    let mut recorded =
+        gateway.complete(Question { terms, history, slash }, recorder, conversation.opening.ask);
     let running = gateway.turns.spawn(async move {
         let _underway = underway;
         let mut failed = None;
