@@ -11,11 +11,13 @@
 //! - words that the model said to itself are not there: clients rarely send them back;
 //! - the order of keys does not matter, nor whether a whole number is written with a point.
 
+mod form;
+
 use icu_normalizer::ComposingNormalizerBorrowed;
 use serde_json::{Value, json};
 
-/// Below this every whole number is exact in every program.
-const WHOLE: f64 = 9_007_199_254_740_992.0;
+pub use form::form;
+pub(crate) use form::sorted;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,90 +206,12 @@ impl Block {
             Self::Other(block) => block.clone(),
         }
     }
-
-    /// As it is compared; nothing if it does not count.
-    fn canonical(&self) -> Option<Value> {
-        Some(match self {
-            Self::Text(text) => {
-                let text = composed(text);
-                let text = text.trim_end();
-                if text.is_empty() {
-                    return None;
-                }
-                json!({"type": "text", "text": text})
-            }
-            Self::Thinking { .. } => return None,
-            Self::Call { id, tool, input } => {
-                json!({"type": "tool_use", "id": id, "name": tool, "input": input})
-            }
-            Self::Outcome { call, blocks, failed } => {
-                let content: Vec<Value> = blocks.iter().filter_map(Self::canonical).collect();
-                json!({"type": "tool_result", "tool_use_id": call, "content": content, "is_error": failed})
-            }
-            // What it shows is told by its kind and its source.
-            Self::Other(block) => json!({"type": block["type"], "source": block["source"]}),
-        })
-    }
 }
 
 /// Letters and their marks in one.
 pub(crate) fn composed(text: &str) -> std::borrow::Cow<'_, str> {
     const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
     NFC.normalize(text)
-}
-
-/// The canonical form of a conversation: the same text for equal ones, in whatever form they came. It is as long as they
-/// are; whoever keeps it keeps a hash of it.
-pub fn form(messages: &[Message]) -> String {
-    let (mut form, mut role) = (String::new(), None);
-    for message in messages {
-        for block in message.blocks.iter().filter_map(Block::canonical) {
-            // Neighbours with the same role are one message, also where what was between them does not count.
-            if role.replace(message.role) != Some(message.role) {
-                form.push_str(message.role.name());
-                form.push('\n');
-            }
-            sorted(&block, &mut form);
-            form.push('\n');
-        }
-    }
-    form
-}
-
-/// JSON whose keys are in order, on one line.
-pub(crate) fn sorted(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by_key(|(key, _)| *key);
-            out.push('{');
-            for (at, (key, value)) in entries.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                out.push_str(&Value::from(key.as_str()).to_string());
-                out.push(':');
-                sorted(value, out);
-            }
-            out.push('}');
-        }
-        Value::Array(values) => {
-            out.push('[');
-            for (at, value) in values.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                sorted(value, out);
-            }
-            out.push(']');
-        }
-        // `1.0` comes back as `1` from a program that has one kind of numbers.
-        Value::Number(number) => match number.as_f64().filter(|number| number.fract() == 0.0) {
-            Some(whole) if number.is_f64() && whole.abs() < WHOLE => out.push_str(&format!("{whole:.0}")),
-            Some(_) | None => out.push_str(&number.to_string()),
-        },
-        Value::Null | Value::Bool(_) | Value::String(_) => out.push_str(&value.to_string()),
-    }
 }
 
 #[cfg(test)]

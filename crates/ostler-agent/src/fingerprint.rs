@@ -47,9 +47,13 @@ impl Known {
             Block::Outcome { call, .. } => !own.contains(call.as_str()),
             Block::Text(_) | Block::Thinking { .. } | Block::Other(_) => false,
         });
+        let whole = Fingerprint(hash(&form(messages)));
         Self {
-            whole: Fingerprint(hash(&form(messages))),
-            words: Fingerprint(hash(&form(&told(messages, &own)))),
+            whole,
+            words: match is_told(messages) {
+                true => whole,
+                false => Fingerprint(hash(&form(&told(messages, &own)))),
+            },
             reach: if calls { Reach::Calls } else { Reach::Words },
         }
     }
@@ -58,6 +62,12 @@ impl Known {
     pub fn answers(&self, sent: &Self) -> bool {
         self.whole == sent.whole || (sent.reach == Reach::Words && self.words == sent.words)
     }
+}
+
+/// Whether all of it is what would be told: one text after the other, each of another speaker. Most are.
+fn is_told(messages: &[Message]) -> bool {
+    let is_text = |message: &Message| matches!(message.blocks.as_slice(), [Block::Text(text)] if !text.trim().is_empty());
+    messages.iter().all(is_text) && messages.windows(2).all(|pair| pair[0].role != pair[1].role)
 }
 
 /// The ids of calls of those tools.
@@ -220,6 +230,19 @@ mod tests {
     }
 
     proptest! {
+        /// What need not be put together is not, and it makes no difference.
+        #[test]
+        fn what_is_told_already_is_the_words(
+            said in proptest::collection::vec((any::<bool>(), proptest::collection::vec("[a ]{0,2}", 0..3)), 0..5)
+        ) {
+            let of = |(is_user, texts): (bool, Vec<String>)| Message {
+                role: if is_user { Role::User } else { Role::Assistant },
+                blocks: texts.into_iter().map(Block::Text).collect(),
+            };
+            let messages: Vec<Message> = said.into_iter().map(of).collect();
+            prop_assert!(!is_told(&messages) || told(&messages, &HashSet::new()) == messages);
+        }
+
         /// However one answer is cut into texts with a blank line between them, it is the same words.
         #[test]
         fn words_are_the_same_however_they_are_cut(texts in proptest::collection::vec("[a-c]{1,3}( [a-c]{1,3}){0,2}", 1..6)) {
