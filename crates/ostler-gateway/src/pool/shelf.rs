@@ -216,7 +216,9 @@ fn path(folder: &Path, session: &str) -> PathBuf {
     folder.join(format!("{session}.json"))
 }
 
-/// Under another name first: it is whole, or as it was before.
+/// Over what was there, in one write: who is killed meanwhile has written all of it or nothing. A new file under a new name
+/// would be on the disk before this returns, on some file systems: that is a turn's time again, and what was there before
+/// is of no use to anybody.
 fn write(folder: &Path, session: &str, content: &Value) -> io::Result<()> {
     // An id is a name here: never a path to somewhere else.
     if !session.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
@@ -224,10 +226,16 @@ fn write(folder: &Path, session: &str, content: &Value) -> io::Result<()> {
     {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the id of the session is no name"));
     }
-    let draft = folder.join(format!(".{session}.draft"));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(content.to_string().as_bytes())?;
-    fs::rename(&draft, path(folder, session))
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path(folder, session))?;
+    let mut content = content.to_string();
+    let before = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+    content.extend(std::iter::repeat_n(' ', before.saturating_sub(content.len())));
+    file.write_all(content.as_bytes())
 }
 
 impl Parked {

@@ -68,6 +68,20 @@ fn what_is_forgotten_goes_with_its_folder() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the lock");
 }
 
+#[test]
+fn what_is_noted_again_is_noted_instead() {
+    let home = tempfile::tempdir().unwrap();
+    let opened = || Shelf::open(home.path()).unwrap().unwrap();
+    let shelf = opened();
+    let long = Terms { system_prompt: Some("long ".repeat(100)), ..terms() };
+    shelf.note(keepsake("s-1", None), &long, known("x"));
+    shelf.note(keepsake("s-1", None), &terms(), known("y"));
+    drop(shelf);
+    let parked = opened().parked();
+    let found: Vec<_> = parked.iter().map(|parked| (&parked.terms, parked.known)).collect();
+    assert_eq!(found, [(&terms(), known("y"))]);
+}
+
 /// Nobody else could tell that the agent knows more since.
 #[test]
 fn what_only_we_know_does_not_outlive_a_question() {
