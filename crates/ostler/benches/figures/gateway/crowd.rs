@@ -18,25 +18,35 @@ const TURNS: usize = 100;
 /// How long a list is asked for.
 const ASKED_FOR: Duration = Duration::from_secs(3);
 
+/// How many sessions are idle at once.
+const MANY: usize = 200;
+
 /// How long idle sessions are looked at.
 const LOOKED_AT: Duration = Duration::from_secs(20);
 
 pub(crate) fn measure(ostler: &Path) {
     let folder = tempfile::Builder::new().prefix("ostler-figures-").tempdir().unwrap();
-    let home = folder.path().join("ostler");
-    std::fs::create_dir(&home).unwrap();
-    let null = std::env::current_exe().unwrap();
-    let config = format!("[agents.claude]\nprogram = {:?}\n", null.display().to_string());
-    std::fs::write(home.join("config.toml"), config).unwrap();
-    let mut command = Command::new(ostler);
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", folder.path()).env("OSTLER_HOME", home);
-    command.env(NULL, "1").current_dir(folder.path());
-    let door = Door::open(command, &[]);
+    let door = Door::open(served(ostler, &folder.path().join("few"), ""), &[]);
     lists(&door);
-    idle(&door);
     for crowd in CROWDS {
         turns(&door, crowd);
     }
+    drop(door);
+    let wide = format!("[serve]\nmax_idle = {MANY}\nmax_memory_mb = 65536\n");
+    let many = served(ostler, &folder.path().join("many"), &wide);
+    idle(&Door::open(many, &["--max-sessions", &MANY.to_string()]));
+}
+
+/// Ostler with an agent that does nothing, and a home of its own: the key is told once, when it is made.
+fn served(ostler: &Path, home: &Path, more: &str) -> Command {
+    std::fs::create_dir(home).unwrap();
+    let null = std::env::current_exe().unwrap();
+    let config = format!("{more}[agents.claude]\nprogram = {:?}\n", null.display().to_string());
+    std::fs::write(home.join("config.toml"), config).unwrap();
+    let mut command = Command::new(ostler);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home).env("OSTLER_HOME", home);
+    command.env(NULL, "1").current_dir(home);
+    command
 }
 
 fn lists(door: &Door) {
@@ -105,7 +115,7 @@ fn turns(door: &Door, crowd: usize) {
     );
 }
 
-/// What sessions that wait take of the gateway: as many as wait by default.
+/// What sessions that wait take of the gateway.
 fn idle(door: &Door) {
     let mut begun = 0;
     let mut begin = |count: usize| {
@@ -116,17 +126,17 @@ fn idle(door: &Door) {
         std::thread::sleep(Duration::from_secs(1));
         process::status(door.pid(), "VmRSS")
     };
-    let (one, eight) = (begin(1), begin(7));
+    let (one, many) = (begin(1), begin(MANY - 1));
     let before = process::used(door.pid()).cpu;
     std::thread::sleep(LOOKED_AT);
     let used = process::used(door.pid()).cpu.saturating_sub(before).as_secs_f64();
     let guardians: u64 = process::children(door.pid()).into_iter().map(process::proportional).sum();
     println!(
-        "8 idle sessions, for each: {:.0} kB from the first to the eighth, {:.4} % of a core over {} s; \
+        "{MANY} idle sessions, for each: {:.0} kB from the first to the last, {:.4} % of a core over {} s; \
          its guardian {} kB",
-        eight.saturating_sub(one) as f64 / 7.0,
-        100.0 * used / LOOKED_AT.as_secs_f64() / 8.0,
+        many.saturating_sub(one) as f64 / (MANY - 1) as f64,
+        100.0 * used / LOOKED_AT.as_secs_f64() / MANY as f64,
         LOOKED_AT.as_secs(),
-        guardians / 8,
+        guardians / MANY as u64,
     );
 }
