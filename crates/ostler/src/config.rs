@@ -21,7 +21,7 @@ use ostler_agent::agents::AGENTS;
 use ostler_agent::document::Mistake;
 
 pub(crate) use file::read as read_small;
-pub(crate) use sections::{ColorWhen, Config, McpServer, ProbeAt, Run as RunSection};
+pub(crate) use sections::{ColorWhen, Config, McpServer, ProbeAt, Run as RunSection, Serve as ServeSection};
 pub(crate) use trust::{Trust, TrustError, folder};
 pub(crate) use values::{Span, TerminalSize};
 

@@ -84,7 +84,7 @@ impl Model {
 
 impl Served {
     /// An agent is known here by the name of its program.
-    fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.agent.trim_end_matches("-headless")
     }
 

@@ -1,5 +1,7 @@
 //! `ostler serve`: sessions of the agents that are here, behind the APIs that programs already speak.
 
+mod bounds;
+
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,7 +17,7 @@ use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::http::models::{Manner, Served};
 use ostler_gateway::http::{self, Offer, OpenError, Waiting};
 use ostler_gateway::one_shot::OneShots;
-use ostler_gateway::pool::{Patience, Pool, Shelf};
+use ostler_gateway::pool::{Pool, Shelf};
 use ostler_gateway::stream::Streams;
 use ostler_gateway::terminal::Terminals;
 use ostler_process::contain::Standby;
@@ -200,22 +202,20 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         titles.push(agent.title());
     }
     let has_live = engines.streams.is_some();
-    let limits = Limits {
-        live: args.max_sessions.max(1),
-        live_of_tenant: args.max_sessions.max(1),
-        ..Limits::default()
-    };
+    let section = &settings.config.serve;
+    let limits = bounds::limits(args.max_sessions, section);
     let engine = if args.engine == Engine::Terminal.name() { Engine::Terminal } else { Engine::Stream };
-    let pool = Pool::with_shelf(engines, limits, Patience::default(), shelf);
+    let pool = Pool::with_shelf(engines, limits, bounds::patience(section), shelf);
     if let (Some(key), true) = (keys.first(), has_live) {
         pool.warm(&usual(key, engine), args.spares);
     }
-    let (runs, aliases) = (here.home.runs(), settings.config.serve.models.clone());
+    let (runs, aliases) = (here.home.runs(), section.models.clone());
     let keys = Keys::kept_by(keys, kept);
+    let first = agents.first().map_or("claude", Served::name);
     let offer =
         Offer { keys, agents, aliases, engine, folders, conversations, runs, waiting: Waiting::default() };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
-    tell(&args, &titles, listening.address(), fresh.as_deref())?;
+    tell(&args, (first, &titles), listening.address(), fresh.as_deref())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = listening.serve(
         async move {
@@ -266,23 +266,33 @@ fn usual(key: &Key, engine: Engine) -> Terms {
     }
 }
 
-fn tell(args: &Args, titles: &[&str], address: SocketAddr, fresh: Option<&str>) -> Result<(), Failure> {
+/// Where it listens, and how to ask the first of the agents that are served.
+fn tell(
+    args: &Args,
+    (first, titles): (&str, &[&str]),
+    address: SocketAddr,
+    fresh: Option<&str>,
+) -> Result<(), Failure> {
     let url = format!("http://{address}");
     if args.json {
         let told = json!({"v": 1, "kind": "listening", "url": url, "key": fresh});
         return display::text(&format!("{told}\n"));
     }
+    display::text(&greeting(&url, (first, titles), fresh))
+}
+
+fn greeting(url: &str, (first, titles): (&str, &[&str]), fresh: Option<&str>) -> String {
     let key = fresh.unwrap_or("$OSTLER_KEY");
     let mut words = format!("Serving {} on {url}\n", titles.join(", "));
     if fresh.is_some() {
         words += &format!("\nYour key, which is not shown again: {key}\n");
     }
-    words += &format!(
-        "\nTry it:\n  curl {url}/v1/chat/completions -H 'authorization: Bearer {key}' \\\n    \
-         -H 'content-type: application/json' \\\n    \
-         -d '{{\"model\": \"claude\", \"messages\": [{{\"role\": \"user\", \"content\": \"hello\"}}]}}'\n"
-    );
-    display::text(&words)
+    words
+        + &format!(
+            "\nTry it:\n  curl {url}/v1/chat/completions -H 'authorization: Bearer {key}' \\\n    \
+             -H 'content-type: application/json' \\\n    \
+             -d '{{\"model\": \"{first}\", \"messages\": [{{\"role\": \"user\", \"content\": \"hello\"}}]}}'\n"
+        )
 }
 
 impl Scene {
@@ -311,5 +321,18 @@ impl Scene {
     async fn strike(mut self) {
         self.stop.cancel();
         self.serving.join_next().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_asks_an_agent_that_is_served() {
+        let told = greeting("http://127.0.0.1:7433", ("codex", &["Codex", "OpenCode"]), Some("ostler_x"));
+        assert!(told.starts_with("Serving Codex, OpenCode on http://127.0.0.1:7433\n"), "{told}");
+        assert!(told.contains("Bearer ostler_x'") && told.contains("\"model\": \"codex\""), "{told}");
+        assert!(!told.contains("claude"), "{told}");
     }
 }

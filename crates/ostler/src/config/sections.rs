@@ -76,6 +76,16 @@ pub(crate) struct Rehearse {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Serve {
+    /// How many sessions may wait with their process, instead of half of those that may live at once. Others are parked.
+    pub(crate) max_idle: Option<Count>,
+    /// How long a session waits before it is parked.
+    pub(crate) idle_for: Option<Span>,
+    /// What all sessions together may take of the memory, in megabytes.
+    pub(crate) max_memory_mb: Option<Count>,
+    /// Break off a turn in which the agent says nothing for so long.
+    pub(crate) silence: Option<Span>,
+    /// Break off a turn that takes longer than this.
+    pub(crate) max_turn: Option<Span>,
     /// Other names of models, for programs whose models have fixed names: `"gpt-4o" = "claude"`.
     pub(crate) models: BTreeMap<String, String>,
 }
