@@ -144,10 +144,6 @@ impl LiveSession for EngineSession {
         each!(self, one => one.keepsake())
     }
 
-    async fn close(self) {
-        each!(self, one => one.close().await);
-    }
-
     async fn park(self) {
         each!(self, one => one.park().await);
     }

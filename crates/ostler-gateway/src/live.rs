@@ -12,6 +12,8 @@ use ostler_agent::leasing::Terms;
 pub use ostler_process::stream::AnsweredBy;
 use ostler_process::terminal::seat::Seat as TerminalSeat;
 
+use crate::ground::remove;
+
 /// Starts sessions.
 pub trait Start: Send + Sync + 'static {
     /// What it starts.
@@ -114,14 +116,20 @@ pub trait LiveSession: Send + 'static {
     fn keepsake(&self) -> Option<Keepsake> {
         None
     }
-    /// Ends it: when this returns nothing of it is left.
-    fn close(self) -> impl Future<Output = ()> + Send;
     /// Ends its process, and leaves what it is revived by.
-    fn park(self) -> impl Future<Output = ()> + Send
+    fn park(self) -> impl Future<Output = ()> + Send;
+    /// Ends it: when this returns nothing of it is left, and the folder that was made for it is gone too.
+    fn close(self) -> impl Future<Output = ()> + Send
     where
         Self: Sized,
     {
-        self.close()
+        async {
+            let folder = self.keepsake().and_then(|keepsake| keepsake.folder);
+            self.park().await;
+            if let Some(folder) = folder {
+                remove(&folder);
+            }
+        }
     }
 }
 

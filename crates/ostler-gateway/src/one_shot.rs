@@ -279,14 +279,6 @@ impl LiveSession for OneShotSession {
         Some(Keepsake { session: self.id.clone(), folder: self.own.clone(), noted: Some(noted) })
     }
 
-    async fn close(self) {
-        let own = self.own.clone();
-        self.park().await;
-        if let Some(own) = own {
-            remove(&own);
-        }
-    }
-
     async fn park(self) {
         if let Stage::Running(session) | Stage::Ending(session, _) = self.stage {
             told(session.kill().await);

@@ -14,7 +14,7 @@ use ostler_process::contain::Standby;
 use ostler_process::stream::{Opening, Session, SessionError};
 use uuid::Uuid;
 
-use crate::ground::{Ground, Own, failure, remove, told};
+use crate::ground::{Ground, Own, failure, told};
 use crate::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
 
 /// Starts sessions of one agent over pipes.
@@ -160,14 +160,6 @@ impl LiveSession for StreamSession {
 
     fn keepsake(&self) -> Option<Keepsake> {
         Some(Keepsake::recorded(&self.id, self.own.as_deref()))
-    }
-
-    async fn close(self) {
-        let own = self.own.clone();
-        self.park().await;
-        if let Some(own) = own {
-            remove(&own);
-        }
     }
 
     async fn park(self) {

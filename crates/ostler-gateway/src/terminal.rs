@@ -263,14 +263,6 @@ impl LiveSession for TerminalSession {
         Some(Keepsake::recorded(&self.id, self.own.as_deref()))
     }
 
-    async fn close(self) {
-        let own = self.own.clone();
-        self.park().await;
-        if let Some(own) = own {
-            remove(&own);
-        }
-    }
-
     async fn park(self) {
         let Self { session, private, .. } = self;
         if let Some(closed) = session.close().await {

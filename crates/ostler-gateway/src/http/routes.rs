@@ -22,56 +22,41 @@ pub(super) struct Route<S: Start> {
     pub(super) door: MethodRouter<Arc<Gateway<S>>>,
 }
 
-const AFTER: Parameter = Parameter {
-    name: "after",
-    place: "query",
-    about: "The number of the last event that you have. The header `Last-Event-ID` says the same.",
-    kind: "integer",
-};
-const LIMIT: Parameter =
-    Parameter { name: "limit", place: "query", about: "How many, from 1 to 1000.", kind: "integer" };
-const MANNER: Parameter =
-    Parameter { name: "manner", place: "query", about: "`view` or `hold`.", kind: "string" };
-const ROWS: Parameter =
-    Parameter { name: "rows", place: "query", about: "How high your window is.", kind: "integer" };
-const COLUMNS: Parameter =
-    Parameter { name: "columns", place: "query", about: "How wide your window is.", kind: "integer" };
-const FOLDER: Parameter = Parameter {
-    name: "x-ostler-cwd",
-    place: "header",
-    about: "A folder to work in: below one that is allowed.",
-    kind: "string",
-};
-const LEVEL: Parameter = Parameter {
-    name: "x-ostler-permissions",
-    place: "header",
-    about: "What the agent may do: `deny`, `edits`, `all`, never more than the key allows; or `ask`, to be asked.",
-    kind: "string",
-};
-const ENGINE: Parameter = Parameter {
-    name: "x-ostler-engine",
-    place: "header",
-    about: "How the agent is driven: `stream`, or `terminal`, which a person can sit down at.",
-    kind: "string",
-};
-const SLASH: Parameter = Parameter {
-    name: "x-ostler-slash",
-    place: "header",
-    about: "With `allow`, a question that begins with `/` is a command of the agent's own. Without, it is a text like any other.",
-    kind: "string",
-};
-const CONVERSATION: Parameter = Parameter {
-    name: "x-ostler-conversation",
-    place: "header",
-    about: "The conversation to go on with: the id of one, a name of your own, or `user` for the one of the request's `user`.",
-    kind: "string",
-};
-const ONCE: Parameter = Parameter {
-    name: "idempotency-key",
-    place: "header",
-    about: "Requests with the same key are done once.",
-    kind: "string",
-};
+const AFTER: Parameter = query(
+    "after",
+    "integer",
+    "The number of the last event that you have. The header `Last-Event-ID` says the same.",
+);
+const LIMIT: Parameter = query("limit", "integer", "How many, from 1 to 1000.");
+const MANNER: Parameter = query("manner", "string", "`view` or `hold`.");
+const ROWS: Parameter = query("rows", "integer", "How high your window is.");
+const COLUMNS: Parameter = query("columns", "integer", "How wide your window is.");
+const FOLDER: Parameter = header("x-ostler-cwd", "A folder to work in: below one that is allowed.");
+const LEVEL: Parameter = header(
+    "x-ostler-permissions",
+    "What the agent may do: `deny`, `edits`, `all`, never more than the key allows; or `ask`, to be asked.",
+);
+const ENGINE: Parameter = header(
+    "x-ostler-engine",
+    "How the agent is driven: `stream`, or `terminal`, which a person can sit down at.",
+);
+const SLASH: Parameter = header(
+    "x-ostler-slash",
+    "With `allow`, a question that begins with `/` is a command of the agent's own. Without, it is a text like any other.",
+);
+const CONVERSATION: Parameter = header(
+    "x-ostler-conversation",
+    "The conversation to go on with: the id of one, a name of your own, or `user` for the one of the request's `user`.",
+);
+const ONCE: Parameter = header("idempotency-key", "Requests with the same key are done once.");
+
+const fn query(name: &'static str, kind: &'static str, about: &'static str) -> Parameter {
+    Parameter { name, place: "query", about, kind }
+}
+
+const fn header(name: &'static str, about: &'static str) -> Parameter {
+    Parameter { name, place: "header", about, kind: "string" }
+}
 
 fn ask(path: &'static str, about: &'static str, format: Format) -> Doc {
     let answers = vec![Answered::of(200, "The answer, whole or as server-sent events.", Sent::Provider)];
