@@ -272,11 +272,11 @@ impl<S: Start> Pool<S> {
         self.shared.seats().listed(self.shared.now())
     }
 
-    /// Ends the sessions of this conversation that wait. One at work is not touched.
-    pub async fn end(&self, label: &str) {
+    /// Ends the sessions of this tenant's conversation that wait. One at work is not touched.
+    pub async fn end(&self, tenant: &str, label: &str) {
         let gone = {
             let mut seats = self.shared.seats();
-            let waiting = seats.waiting_for(label);
+            let waiting = seats.waiting_for(tenant, label);
             seats.remove_all(&waiting)
         };
         for session in gone {

@@ -84,7 +84,7 @@ impl<S: Start> Gateway<S> {
         let naming = Naming { format, headers, terms: &terms, asks };
         let Addressed { history, mut recorder } = self.address(visitor, &naming, &request).await?;
         let conversation = recorder.conversation().id().to_owned();
-        if let Err(problem) = self.refuse_if_held(&conversation) {
+        if let Err(problem) = self.refuse_if_held(recorder.conversation()) {
             // What is refused was never said.
             recorder.failed(&problem.message);
             return Err(problem);

@@ -132,7 +132,7 @@ pub(super) async fn delete<S: Start>(
         return refuse(Format::Responses, &Problem::new(Kind::Held, &Unkept::Busy.to_string()));
     }
     gateway.conversations.remove(&conversation);
-    gateway.pool.end(conversation.id()).await;
+    gateway.pool.end(&conversation.opening.tenant, conversation.id()).await;
     body(StatusCode::OK, &json!({"id": id, "object": "response.deleted", "deleted": true}))
 }
 

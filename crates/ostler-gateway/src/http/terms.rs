@@ -11,6 +11,7 @@ use ostler_agent::offering::Toolset;
 use super::Gateway;
 use super::models::{Manner, Model};
 use super::visits::Visitor;
+use crate::conversations::Conversation;
 use crate::live::{Slash, Start};
 use crate::wire::{Kind, Problem, Request};
 
@@ -59,9 +60,9 @@ impl<S: Start> Gateway<S> {
     }
 
     /// Refuses while a person has the terminal of this conversation.
-    pub(super) fn refuse_if_held(&self, conversation: &str) -> Result<(), Problem> {
+    pub(super) fn refuse_if_held(&self, conversation: &Conversation) -> Result<(), Problem> {
         let is_held = self.pool.sessions().iter().any(|listed| {
-            listed.label.as_deref() == Some(conversation)
+            listed.is_of(&conversation.opening.tenant, conversation.id())
                 && listed.terminal.as_ref().is_some_and(|seat| seat.is_held())
         });
         match is_held {

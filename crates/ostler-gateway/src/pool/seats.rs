@@ -29,8 +29,17 @@ pub struct Listed {
     pub age: Duration,
     /// How many turns it had, the one under way included.
     pub turns: u32,
+    /// Greater than that of all whose last turn began before its own.
+    pub asked: u64,
     /// What it took of the memory when it was last looked at, in bytes.
     pub memory: u64,
+}
+
+impl Listed {
+    /// Whether it had this conversation of this tenant last.
+    pub fn is_of(&self, tenant: &str, label: &str) -> bool {
+        self.terms.tenant == tenant && self.label.as_deref() == Some(label)
+    }
 }
 
 /// What a session does.
@@ -64,6 +73,7 @@ struct Held<L> {
     pid: Option<u32>,
     began: Duration,
     turns: u32,
+    asked: u64,
 }
 
 pub(super) struct Seats<L> {
@@ -122,7 +132,7 @@ impl<L: LiveSession> Seats<L> {
         });
         self.held.insert(
             seat,
-            Held { session: None, label: None, terminal: None, pid: None, began: now, turns: 0 },
+            Held { session: None, label: None, terminal: None, pid: None, began: now, turns: 0, asked: 0 },
         );
         seat
     }
@@ -153,7 +163,9 @@ impl<L: LiveSession> Seats<L> {
     }
 
     pub(super) fn began_turn(&mut self, seat: Seat, session: &L, label: Option<&str>) {
+        let asked = self.number();
         if let Some(held) = self.held.get_mut(&seat) {
+            held.asked = asked;
             held.label = label.map(str::to_owned);
             held.terminal = session.terminal();
             held.pid = session.pid();
@@ -226,11 +238,12 @@ impl<L: LiveSession> Seats<L> {
         seats.iter().filter_map(|seat| self.remove(*seat)).collect()
     }
 
-    /// Those that wait for this conversation to go on.
-    pub(super) fn waiting_for(&self, label: &str) -> Vec<Seat> {
+    /// Those that wait for this conversation of this tenant to go on.
+    pub(super) fn waiting_for(&self, tenant: &str, label: &str) -> Vec<Seat> {
         let is_its =
             |seat: &Seat| self.held.get(seat).is_some_and(|held| held.label.as_deref() == Some(label));
-        let idle = self.live.iter().filter(|live| live.doing != Doing::Busy).map(|live| live.seat);
+        let waits = |live: &&Live| live.doing != Doing::Busy && live.terms.tenant == tenant;
+        let idle = self.live.iter().filter(waits).map(|live| live.seat);
         idle.filter(is_its).collect()
     }
 
@@ -301,6 +314,7 @@ impl<L: LiveSession> Seats<L> {
                 state,
                 age: now.saturating_sub(held.began),
                 turns: held.turns,
+                asked: held.asked,
                 memory: live.memory,
             })
         });

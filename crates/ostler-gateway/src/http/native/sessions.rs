@@ -22,7 +22,7 @@ use crate::live::Start;
 use crate::pool::{Listed, State as Doing};
 use crate::wire::{Kind, Problem};
 
-/// Longest addition to a system prompt: it becomes an argument, and those have an end.
+/// Longest addition to a system prompt.
 const LONGEST_SYSTEM: usize = 100 * 1024;
 
 /// All that the key sees.
@@ -108,7 +108,7 @@ pub(in super::super) async fn delete<S: Start>(
         return Err(Problem::new(Kind::Held, "a turn is under way: interrupt it first").into());
     }
     gateway.conversations.remove(&conversation);
-    gateway.pool.end(&id).await;
+    gateway.pool.end(&conversation.opening.tenant, &id).await;
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
@@ -133,8 +133,9 @@ pub(in super::super) async fn transcript<S: Start>(
 pub(super) fn told(conversation: &Conversation, live: &[Listed]) -> Session {
     let summary = conversation.summary();
     let opening = &conversation.opening;
-    let label = Some(conversation.id());
-    let process = live.iter().find(|listed| listed.label.as_deref() == label);
+    // Several can have it where it was asked on other terms: the last of them has it now.
+    let its = live.iter().filter(|listed| listed.is_of(&opening.tenant, conversation.id()));
+    let process = its.max_by_key(|listed| listed.asked);
     let state = match (&summary.turn, process) {
         (Some(_), _) => SessionState::InFlight,
         (None, Some(_)) => SessionState::Idle,

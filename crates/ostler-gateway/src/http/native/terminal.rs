@@ -20,7 +20,7 @@ use ostler_process::control::{CallError, attach};
 use ostler_process::terminal::painter::Manner;
 use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::screen::Screen as Emulator;
-use ostler_process::terminal::seat::{Hold, Shown, Unseated, Viewer};
+use ostler_process::terminal::seat::{Hold, Seat, Shown, Unseated, Viewer};
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,7 @@ use super::super::Gateway;
 use super::super::reading::query;
 use super::shapes::Screen;
 use super::{Told, answer};
+use crate::conversations::Conversation;
 use crate::live::Start;
 use crate::wire::{Kind, Problem};
 
@@ -138,7 +139,7 @@ pub(in super::super) async fn of_session<S: Start>(
     let (manner, window) = wanted(incoming.uri())?;
     let conversation = gateway.entered(&with_key(incoming.headers()), scope(manner), &id)?;
     let upgrade = upgrade(incoming).await?;
-    let seat = gateway.seat_of(&id)?;
+    let seat = gateway.seat_of(&conversation)?;
     if manner == Manner::Hold && conversation.summary().turn.is_some() {
         let message = "a turn is under way: interrupt it, or wait for its end";
         return Err(Problem::new(Kind::Held, message).into());
@@ -293,8 +294,8 @@ pub(in super::super) async fn screen_of_session<S: Start>(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Told {
-    gateway.entered(&headers, Scope::TerminalView, &id)?;
-    Ok(shown(gateway.seat_of(&id)?.look()))
+    let conversation = gateway.entered(&headers, Scope::TerminalView, &id)?;
+    Ok(shown(gateway.seat_of(&conversation)?.look()))
 }
 
 fn shown(look: Look) -> Response {
@@ -304,10 +305,12 @@ fn shown(look: Look) -> Response {
 }
 
 impl<S: Start> Gateway<S> {
-    fn seat_of(&self, id: &str) -> Result<ostler_process::terminal::seat::Seat, Problem> {
-        let listed = self.pool.sessions();
-        let found = listed.into_iter().find(|listed| listed.label.as_deref() == Some(id));
-        let seat = found.and_then(|listed| listed.terminal);
+    /// The terminal of a session: where several have its conversation, of the one that was asked last.
+    fn seat_of(&self, conversation: &Conversation) -> Result<Seat, Problem> {
+        let listed = self.pool.sessions().into_iter();
+        let its = listed.filter(|listed| listed.is_of(&conversation.opening.tenant, conversation.id()));
+        let seats = its.filter_map(|listed| Some((listed.asked, listed.terminal?)));
+        let seat = seats.max_by_key(|(asked, _)| *asked).map(|(_, seat)| seat);
         seat.ok_or_else(|| Problem::new(Kind::Absent, "this session has no terminal now"))
     }
 }

@@ -37,7 +37,7 @@ pub(in super::super) async fn post<S: Start>(
     let slash = slash(manner, terms.engine, incoming.headers())?;
     let new: NewTurn = shaped(reading::json(incoming, gateway.offer.waiting.body).await?)?;
     let asked = message(&new)?;
-    gateway.refuse_if_held(&id)?;
+    gateway.refuse_if_held(&conversation)?;
     let underway = visitor.begin_turn()?;
     let gone = |error: crate::conversations::Unkept| Problem::new(Kind::Held, &error.to_string());
     let prior = match conversation.summary().so_far.turns {
