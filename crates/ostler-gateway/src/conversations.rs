@@ -10,12 +10,11 @@ mod line;
 mod reading;
 mod recorder;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_agent::fingerprint::Known;
@@ -29,7 +28,13 @@ pub use recorder::{Heard, Recorder, settled};
 /// Letters of an id.
 const ID_DIGITS: usize = 32;
 
-/// How many are begun before it is looked whether there are too many: looking takes a moment.
+/// How the file of one is called, behind its id.
+const JOURNAL: &str = "ndjson";
+
+/// The same of one whose last turns are not in it.
+const CUT: &str = "cut";
+
+/// How many a tenant begins before it is looked whether he has too many: looking takes a moment.
 const PRUNED_EVERY: usize = 16;
 
 /// How much is kept for one tenant.
@@ -54,7 +59,8 @@ pub struct Conversations {
     folder: PathBuf,
     bounds: Bounds,
     known: Mutex<HashMap<String, Arc<Conversation>>>,
-    begun: AtomicUsize,
+    /// How many each tenant has begun.
+    begun: Mutex<HashMap<String, usize>>,
 }
 
 impl Conversations {
@@ -65,15 +71,26 @@ impl Conversations {
         for tenant in std::fs::read_dir(folder)?.flatten() {
             for file in std::fs::read_dir(tenant.path()).into_iter().flatten().flatten() {
                 let path = file.path();
-                let is_ours = path.extension().is_some_and(|extension| extension == "ndjson");
+                let is = |kind: &str| path.extension().is_some_and(|extension| extension == kind);
+                let is_whole = is(JOURNAL);
                 // What cannot be read as one is left where it is.
-                if let Some(found) = is_ours.then(|| reading::find(&path).ok().flatten()).flatten() {
-                    let conversation = Conversation::found(found, path);
+                let found = (is_whole || is(CUT)).then(|| reading::find(&path).ok().flatten()).flatten();
+                if let Some(found) = found {
+                    let conversation = Conversation::found(found, path.with_extension(JOURNAL));
+                    if !is_whole {
+                        conversation.is_cut();
+                    }
                     known.insert(conversation.id().to_owned(), Arc::new(conversation));
                 }
             }
         }
-        Ok(Self { folder: folder.to_owned(), bounds, known: Mutex::new(known), begun: AtomicUsize::new(0) })
+        let tenants: HashSet<String> = known.values().map(|known| known.opening.tenant.clone()).collect();
+        let (known, begun) = (Mutex::new(known), Mutex::default());
+        let conversations = Self { folder: folder.to_owned(), bounds, known, begun };
+        for tenant in tenants {
+            conversations.prune(&tenant);
+        }
+        Ok(conversations)
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Conversation>>> {
@@ -109,19 +126,45 @@ impl Conversations {
         found
     }
 
-    /// A new one. Its id in the opening is taken if there is one, and made up if it is empty.
-    pub fn begin(&self, mut opening: Opening) -> Arc<Conversation> {
-        if opening.conversation.is_empty() {
-            opening.conversation = Uuid::new_v4().simple().to_string();
+    /// The id of the conversation that a tenant calls so: the id of one of his own, or else a name, and the same name is
+    /// always the same one. An id of somebody else's is a name like any other.
+    pub fn id_named(&self, tenant: &str, name: &str) -> String {
+        match self.find(Some(tenant), name) {
+            Some(own) => own.id().to_owned(),
+            None => hex(&format!("{tenant}\n{name}"))[..ID_DIGITS].to_owned(),
         }
+    }
+
+    /// A new one. Its id in the opening is taken if there is one, and made up if it is empty. If he has one under that id
+    /// by now, it is that one.
+    pub fn begin(&self, mut opening: Opening) -> Arc<Conversation> {
         let tenant = opening.tenant.clone();
-        let folder = self.folder.join(&hex(&tenant)[..ID_DIGITS / 2]);
-        let path = folder.join(format!("{}.ndjson", opening.conversation));
-        // Where it cannot be made, nothing can be written either, and that is told.
-        let _ = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        let conversation = Arc::new(Conversation::new(opening, path));
-        self.known().insert(conversation.id().to_owned(), conversation.clone());
-        if self.begun.fetch_add(1, Ordering::Relaxed).is_multiple_of(PRUNED_EVERY) {
+        let conversation = {
+            let mut known = self.known();
+            match known.get(&opening.conversation) {
+                Some(known) if known.opening.tenant == tenant => return known.clone(),
+                // It is nobody else's, whatever is asked for.
+                Some(_) => opening.conversation.clear(),
+                None => {}
+            }
+            if opening.conversation.is_empty() {
+                opening.conversation = Uuid::new_v4().simple().to_string();
+            }
+            let folder = self.folder.join(&hex(&tenant)[..ID_DIGITS / 2]);
+            let path = folder.join(format!("{}.{JOURNAL}", opening.conversation));
+            // Where it cannot be made, nothing can be written either, and that is told.
+            let _ = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+            let conversation = Arc::new(Conversation::new(opening, path));
+            known.insert(conversation.id().to_owned(), conversation.clone());
+            conversation
+        };
+        let is_looked_at = {
+            let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+            let begun = begun.entry(tenant.clone()).or_default();
+            *begun += 1;
+            begun.is_multiple_of(PRUNED_EVERY)
+        };
+        if is_looked_at {
             self.prune(&tenant);
         }
         conversation
@@ -133,9 +176,12 @@ impl Conversations {
         conversation.lose();
     }
 
-    /// It is listed while it lives, and nothing of it is on disk.
-    pub fn keep_nothing_of(&self, conversation: &Conversation) {
+    /// A new one that is listed while it lives, and of which nothing is on disk.
+    pub fn begin_unkept(&self, mut opening: Opening) -> Arc<Conversation> {
+        opening.conversation.clear();
+        let conversation = self.begin(opening);
         conversation.lose();
+        conversation
     }
 
     fn prune(&self, tenant: &str) {
@@ -150,12 +196,6 @@ impl Conversations {
             }
         }
     }
-}
-
-/// The id of a conversation that a program has its own name for: the same name of the same tenant is the same one.
-pub fn id_of(tenant: &str, name: &str) -> String {
-    let is_id = name.len() == ID_DIGITS && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    if is_id { name.to_owned() } else { hex(&format!("{tenant}\n{name}"))[..ID_DIGITS].to_owned() }
 }
 
 fn hex(text: &str) -> String {

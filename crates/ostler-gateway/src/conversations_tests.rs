@@ -180,12 +180,76 @@ fn only_so_much_is_kept() {
     assert_eq!((store.list(Some("two")).len(), files()), (0, store.list(None).len()));
 }
 
+/// Both begin as many, and each is looked after.
+#[test]
+fn every_tenant_has_its_bounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let bounds = Bounds { count: 3, bytes: 1 << 20 };
+    let store = Conversations::open(folder.path(), bounds).unwrap();
+    for _ in 0..4 * PRUNED_EVERY {
+        for tenant in ["one", "two"] {
+            store.begin(opening(tenant));
+        }
+    }
+    for tenant in ["one", "two"] {
+        assert!(store.list(Some(tenant)).len() <= 3 + PRUNED_EVERY, "{tenant}");
+    }
+    // And those that are there when a server starts.
+    for _ in 1..PRUNED_EVERY {
+        store.begin(opening("two"));
+    }
+    let store = Conversations::open(folder.path(), bounds).unwrap();
+    assert_eq!((store.list(Some("one")).len(), store.list(Some("two")).len()), (3, 3));
+}
+
 #[test]
 fn a_name_is_the_same_conversation_for_the_same_tenant() {
-    let id = "0123456789abcdef0123456789abcdef";
-    assert_eq!(id_of("one", id), id);
-    assert_eq!(id_of("one", "mine"), id_of("one", "mine"));
-    assert_ne!(id_of("one", "mine"), id_of("two", "mine"));
-    assert_eq!(id_of("one", "../../etc").len(), 32);
-    assert!(id_of("one", "../../etc").bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let folder = tempfile::tempdir().unwrap();
+    let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
+    let id = |tenant: &str, name: &str| store.id_named(tenant, name);
+    assert_eq!(id("one", "mine"), id("one", "mine"));
+    assert_ne!(id("one", "mine"), id("two", "mine"));
+    assert_eq!(id("one", "../../etc").len(), 32);
+    assert!(id("one", "../../etc").bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let named = store.begin(Opening { conversation: id("one", "mine"), ..opening("one") });
+    assert_eq!(id("one", named.id()), named.id(), "it has an id besides");
+    let again = store.begin(Opening { conversation: id("one", "mine"), ..opening("one") });
+    assert!(Arc::ptr_eq(&named, &again), "who comes second has the same");
+}
+
+#[test]
+fn an_id_of_somebody_elses_is_a_name_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
+    let theirs = store.begin(opening("one"));
+    let id = store.id_named("two", theirs.id());
+    assert_ne!(id, theirs.id());
+    // And whatever is asked for, nobody's place is taken.
+    let forced = store.begin(Opening { conversation: theirs.id().to_owned(), ..opening("two") });
+    assert_ne!(forced.id(), theirs.id());
+    assert!(Arc::ptr_eq(&store.find(Some("one"), theirs.id()).unwrap(), &theirs));
+}
+
+/// What is on disk is a part of it: nobody may go on with that.
+#[test]
+fn what_could_not_be_kept_whole_is_not_gone_on_with_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
+    let conversation = store.begin(opening("one"));
+    turn(&conversation, "one?", &[said("one"), done()]);
+    let (before, path) = (conversation.history(None).unwrap(), conversation.journal().unwrap());
+    // One word makes it too long.
+    let long = "x".repeat(33 << 20);
+    let mut recorder =
+        conversation.begin_turn(("claude", &terms()), (&before, before.len()), &user("two?")).unwrap();
+    recorder.hear(&said(&long));
+    recorder.hear(&done());
+    assert_eq!(conversation.history(None), Err(Unkept::Lost));
+    assert!(!path.exists() && path.with_extension(CUT).exists(), "what there is stays");
+    let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
+    let found = store.find(Some("one"), conversation.id()).unwrap();
+    assert_eq!(found.history(None), Err(Unkept::Lost));
+    assert!(store.knowing("one", &known_on(&terms(), &before)).is_none());
+    store.remove(&found);
+    assert!(!path.with_extension(CUT).exists());
 }

@@ -16,6 +16,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::CUT;
 use super::line::{Ending, Happened, Line, Opening, SoFar, VERSION};
 use super::reading::{self, Found, Told};
 use super::recorder::{Heard, Recorder};
@@ -189,10 +190,31 @@ impl Conversation {
     pub(super) fn lose(&self) {
         let mut state = self.state();
         (state.keeping, state.file) = (Keeping::Lost, None);
-        if let Err(error) = std::fs::remove_file(&self.path)
+        for path in [self.path.clone(), self.path.with_extension(CUT)] {
+            if let Err(error) = std::fs::remove_file(path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(target: "ostler::http", %error, "a conversation could not be removed");
+            }
+        }
+    }
+
+    /// What is on disk is not all of it.
+    pub(super) fn is_cut(&self) {
+        let mut state = self.state();
+        (state.keeping, state.known) = (Keeping::Lost, None);
+    }
+
+    /// From now on nothing more of it is written. What is there is kept under another name: whoever reads it later must not
+    /// take it for all of it.
+    fn cut(&self, state: &mut State) {
+        (state.keeping, state.file, state.known) = (Keeping::Lost, None, None);
+        if let Err(error) = std::fs::rename(&self.path, self.path.with_extension(CUT))
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(target: "ostler::http", %error, "a conversation could not be removed");
+            lost(&error);
+            // Rather nothing than a part of it.
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 
@@ -213,7 +235,8 @@ impl Conversation {
             state.busy = Some(Busy { turn: turn.clone(), stop: CancellationToken::new() });
             state.so_far.turns = state.so_far.turns.saturating_add(1);
             if state.keeping == Keeping::Kept {
-                state.file = self.reopened().inspect_err(lost).ok();
+                // Where it fails now it fails with the first line, and that is told.
+                state.file = self.reopened().ok();
             }
         }
         let before = prior.iter().skip(kept).map(Message::written).collect();
@@ -290,7 +313,7 @@ impl Conversation {
         let Ok(mut bytes) = serde_json::to_vec(&line) else { return };
         bytes.push(b'\n');
         if state.bytes.saturating_add(bytes.len() as u64) > LONGEST_JOURNAL {
-            (state.keeping, state.file, state.known) = (Keeping::Lost, None, None);
+            self.cut(state);
             return;
         }
         let written = match &mut state.file {
@@ -301,7 +324,7 @@ impl Conversation {
             Ok(()) => state.bytes += bytes.len() as u64,
             Err(error) => {
                 lost(&error);
-                (state.keeping, state.file, state.known) = (Keeping::Lost, None, None);
+                self.cut(state);
             }
         }
     }
@@ -341,7 +364,7 @@ impl Conversation {
 
     /// What was said, up to the end of that turn if one is named. Reads the journal: it may take a while.
     pub fn history(&self, until: Option<&str>) -> Result<Vec<Message>, Unkept> {
-        Ok(self.told(until)?.messages())
+        self.told(until)?.messages().ok_or(Unkept::Lost)
     }
 
     /// The same, as it is written for a provider.

@@ -122,10 +122,9 @@ impl Told {
         }
     }
 
-    /// What was said, as far as turns have ended.
-    pub(super) fn messages(self) -> Vec<Message> {
-        // They were written by us; one that cannot be read is not made up.
-        canonical::read(&self.messages).unwrap_or_default()
+    /// What was said, as far as turns have ended. Nothing if it cannot be read: it is not made up.
+    pub(super) fn messages(self) -> Option<Vec<Message>> {
+        canonical::read(&self.messages).ok()
     }
 
     pub(super) fn written(self) -> Vec<Value> {

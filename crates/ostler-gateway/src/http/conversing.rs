@@ -10,7 +10,7 @@ use ostler_agent::leasing::{Place, Terms};
 
 use super::Gateway;
 use super::visits::Visitor;
-use crate::conversations::{Conversation, Conversations, Opening, Recorder, Unkept, id_of};
+use crate::conversations::{Conversation, Conversations, Opening, Recorder, Unkept};
 use crate::live::Start;
 use crate::pool::known_on;
 use crate::wire::{Format, Kind, Problem, Request};
@@ -62,17 +62,23 @@ impl<S: Start> Gateway<S> {
         let found = if let Some(follows) = &request.follows {
             self.following(naming.terms, follows, request).await?
         } else if let Some(name) = named(naming.headers, request)? {
-            self.named(naming.terms, &id_of(tenant, &name), request, &opening).await?
+            self.named(naming.terms, &store.id_named(tenant, &name), request, &opening).await?
         } else {
             echoed(store, naming.terms, request).await
         };
+        let anew = |prior: Vec<Message>| {
+            let opening = opening(String::new());
+            let conversation = match request.is_kept {
+                true => store.begin(opening),
+                false => store.begin_unkept(opening),
+            };
+            Found { conversation, prior, kept: 0 }
+        };
         let Found { conversation, prior, kept } = match found {
-            Some(found) => found,
-            None => Found {
-                conversation: store.begin(opening(String::new())),
-                prior: request.history.prior().to_vec(),
-                kept: 0,
-            },
+            Some(found) if request.is_kept => found,
+            // Of this turn nothing is kept: it is no turn of one that is.
+            Some(found) => anew(found.prior),
+            None => anew(request.history.prior().to_vec()),
         };
         let asked = request.history.last();
         let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, kept), asked);
@@ -85,14 +91,11 @@ impl<S: Start> Gateway<S> {
                 );
             }
             Err(_) => {
-                let another = store.begin(opening(String::new()));
-                let begun = another.begin_turn((&request.model, naming.terms), (&prior, 0), asked);
+                let Found { conversation, prior, kept } = anew(prior.clone());
+                let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, kept), asked);
                 begun.map_err(|error| Problem::new(Kind::Held, &error.to_string()))?
             }
         };
-        if !request.is_kept {
-            store.keep_nothing_of(recorder.conversation());
-        }
         let mut messages = prior;
         messages.push(asked.clone());
         let history =
@@ -140,9 +143,15 @@ impl<S: Start> Gateway<S> {
             let conversation = self.conversations.begin(opening(id.to_owned()));
             return Ok(Some(Found { conversation, prior: sent.to_vec(), kept: 0 }));
         };
-        let kept = history(&conversation, None)
-            .await
-            .map_err(|error| Problem::new(Kind::Absent, &error.to_string()).about("x-ostler-conversation"))?;
+        let kept = match history(&conversation, None).await {
+            Ok(kept) => kept,
+            // All of it is sent: it goes on as another one.
+            Err(_) if !sent.is_empty() => return Ok(None),
+            Err(error) => {
+                let problem = Problem::new(Kind::Absent, &error.to_string());
+                return Err(problem.about("x-ostler-conversation"));
+            }
+        };
         let (is_new, is_same) = (sent.is_empty(), known_on(terms, &kept).answers(&known_on(terms, sent)));
         if is_new || is_same || kept.is_empty() {
             let count = kept.len();
@@ -161,7 +170,8 @@ async fn echoed(store: &Conversations, terms: &Terms, request: &Request) -> Opti
         return None;
     }
     let sent_known = known_on(terms, sent);
-    let conversation = store.knowing(&terms.tenant, &sent_known)?;
+    // One that is not kept is not gone on with: what is said from now on may have to be.
+    let conversation = store.knowing(&terms.tenant, &sent_known).filter(|known| known.journal().is_some())?;
     let prior = match conversation.knows_whole(&sent_known) {
         true => sent.to_vec(),
         false => history(&conversation, None).await.ok()?,

@@ -115,6 +115,48 @@ async fn what_is_not_to_be_kept_is_not() {
     house.close().await;
 }
 
+/// What is not to be kept takes nothing with it that is, and what is asked after it is kept again.
+#[tokio::test]
+async fn a_turn_that_is_not_kept_leaves_those_that_are() {
+    let house = House::open(Limits::default()).await;
+    let first = respond(&house, "say one", None).await;
+    let body =
+        json!({"model": "claude", "input": "say two", "previous_response_id": id(&first), "store": false});
+    let second = house.post(RESPONSES, "ostler_1", &body).await;
+    assert_eq!((text(&second), conversation(&second) == conversation(&first)), ("two".to_owned(), false));
+    assert_eq!(house.bare("GET", &format!("{RESPONSES}/{}", id(&first)), "ostler_1").await.status, 200);
+    assert_eq!(text(&respond(&house, "say three", Some(&id(&first))).await), "three");
+    // The other way round: what was said is sent.
+    let unkept = json!({"model": "claude", "input": "say four", "store": false});
+    let unkept = house.post(RESPONSES, "ostler_1", &unkept).await;
+    let echo = json!([{"role": "user", "content": "say four"}, unkept.json()["output"][0],
+        {"role": "user", "content": "say five"}]);
+    let kept = house.post(RESPONSES, "ostler_1", &json!({"model": "claude", "input": echo})).await;
+    assert_eq!(text(&kept), "five", "{}", kept.body);
+    assert_eq!(house.bare("GET", &format!("{RESPONSES}/{}", id(&kept)), "ostler_1").await.status, 200);
+    house.close().await;
+}
+
+#[tokio::test]
+async fn who_names_anothers_conversation_gets_one_of_his_own() {
+    let house = House::open(Limits::default()).await;
+    let (words, more) = (asked(&[("user", "say one")]), asked(&[("user", "say two")]));
+    let theirs = conversation(&house.post("/v1/messages", "ostler_writer", &words).await);
+    let named = |key: &str| format!("{}\r\nx-ostler-conversation: {theirs}", head("/v1/messages", key));
+    let mine = house.get(&named("ostler_2"), &more.to_string()).await;
+    assert_eq!((mine.status, conversation(&mine) == theirs), (200, false));
+    let again = house.get(&named("ostler_2"), &more.to_string()).await;
+    assert_eq!(conversation(&again), conversation(&mine), "it is a name like any other");
+    // Theirs is where it was, and its session too.
+    let session = format!("/api/v1/sessions/{theirs}");
+    let shown = house.bare("GET", &session, "ostler_writer").await;
+    assert_eq!((shown.status, &shown.json()["process"]["turns"]), (200, &json!(1)), "{}", shown.body);
+    let on = house.get(&named("ostler_writer"), &more.to_string()).await;
+    assert_eq!((on.status, conversation(&on)), (200, theirs));
+    assert_eq!(house.stage.log(|log| log.started.len()), 2);
+    house.close().await;
+}
+
 #[tokio::test]
 async fn an_answer_under_way_is_broken_off_from_elsewhere() {
     let house = House::open(Limits::default()).await;
