@@ -64,9 +64,11 @@ impl Toolset {
         if self.tools.is_empty() {
             return String::new();
         }
-        let tools = self
-            .tools
-            .iter()
+        // In whatever order they are given: some programs keep them in maps.
+        let mut tools: Vec<&Tool> = self.tools.iter().collect();
+        tools.sort_by_key(|tool| &tool.name);
+        let tools = tools
+            .into_iter()
             .map(|tool| json!({"name": tool.name, "description": tool.description, "schema": tool.schema}));
         let own = match self.own {
             Own::On => "on",

@@ -35,7 +35,10 @@ fn told(id: u64, text: &str) -> Value {
 #[test]
 fn a_form_is_read_back_and_tells_sets_apart() {
     let set = toolset();
-    assert_eq!(Toolset::of_form(&set.form()), Some(set.clone()));
+    let mut turned = set.clone();
+    turned.tools.reverse();
+    assert_eq!(set.form(), turned.form(), "in whatever order");
+    assert_eq!(Toolset::of_form(&set.form()), Some(turned));
     assert_ne!(set.form(), Toolset { own: Own::On, ..set }.form());
     assert_eq!(Toolset { tools: Vec::new(), own: Own::Off }.form(), "");
     assert_eq!(Toolset::of_form(""), None);
