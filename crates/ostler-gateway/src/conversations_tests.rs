@@ -14,6 +14,7 @@ fn opening(tenant: &str) -> Opening {
         model: "claude".to_owned(),
         cwd: None,
         system: None,
+        carried: None,
         permissions: "deny".to_owned(),
         ask: false,
         engine: "stream".to_owned(),

@@ -25,6 +25,7 @@ mod page;
 mod questions;
 mod reading;
 mod recorded;
+mod referring;
 mod refusing;
 mod repeating;
 mod responses;

@@ -39,6 +39,8 @@ pub struct Request {
     pub history: History,
     /// What is added to the agent's own system prompt.
     pub system: Option<String>,
+    /// The same, of what is said to the model among what is asked: it holds for what follows this answer too.
+    pub carried: Option<String>,
     /// How the answer is to come.
     pub delivery: Delivery,
     /// Tools that the program offers and runs itself.
@@ -51,6 +53,15 @@ pub struct Request {
     pub user: Option<String>,
     /// Whether the answer may be kept.
     pub is_kept: bool,
+}
+
+impl Request {
+    /// All that is added to the agent's own system prompt.
+    pub fn told_to_the_model(&self) -> Option<String> {
+        let told: Vec<&str> =
+            [&self.system, &self.carried].into_iter().flatten().map(String::as_str).collect();
+        (!told.is_empty()).then(|| told.join("\n\n"))
+    }
 }
 
 /// How an answer comes.

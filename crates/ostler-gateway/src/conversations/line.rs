@@ -101,6 +101,9 @@ pub struct Opening {
     pub cwd: Option<String>,
     /// What is added to the agent's own system prompt.
     pub system: Option<String>,
+    /// The part of it that holds for whatever follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<String>,
     /// What the agent may do without asking: `deny`, `edits`, `all`.
     pub permissions: String,
     /// Whether what the agent asks is asked of a client, rather than denied.

@@ -75,7 +75,9 @@ impl<S: Start> Gateway<S> {
     ) -> Result<Response, Problem> {
         let folder = self.folder(visitor, headers)?;
         let (permissions, asks) = permissions(visitor, headers)?;
-        let request = format.read(body_read)?;
+        let referred = self.unreferred(format, &visitor.key.id, body_read).await?;
+        let mut request = format.read(referred.as_ref().unwrap_or(body_read))?;
+        self.carry(&visitor.key.id, &mut request);
         let model = self.model(visitor, &request.model)?;
         let engine = self.engine(&model, headers)?;
         let slash = slash(model.served.manner, engine, headers)?;

@@ -41,7 +41,8 @@ pub(super) struct Naming<'a> {
 
 /// Where a request's words belong.
 struct Found {
-    conversation: Arc<Conversation>,
+    /// Nothing for a new one.
+    conversation: Option<Arc<Conversation>>,
     /// What was said in it.
     prior: Vec<Message>,
     /// How many messages of that are in its journal.
@@ -66,19 +67,15 @@ impl<S: Start> Gateway<S> {
         } else {
             echoed(store, naming.terms, request).await
         };
-        let anew = |prior: Vec<Message>| {
-            let opening = opening(String::new());
-            let conversation = match request.is_kept {
-                true => store.begin(opening),
-                false => store.begin_unkept(opening),
-            };
-            Found { conversation, prior, kept: 0 }
+        let anew = || match request.is_kept {
+            true => store.begin(opening(String::new())),
+            false => store.begin_unkept(opening(String::new())),
         };
-        let Found { conversation, prior, kept } = match found {
-            Some(found) if request.is_kept => found,
-            // Of this turn nothing is kept: it is no turn of one that is.
-            Some(found) => anew(found.prior),
-            None => anew(request.history.prior().to_vec()),
+        let (conversation, prior, kept) = match found {
+            // Of a turn that is not kept nothing is in one that is.
+            Some(Found { conversation: Some(known), prior, kept }) if request.is_kept => (known, prior, kept),
+            Some(found) => (anew(), found.prior, 0),
+            None => (anew(), request.history.prior().to_vec(), 0),
         };
         let asked = request.history.last();
         let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, kept), asked);
@@ -91,8 +88,7 @@ impl<S: Start> Gateway<S> {
                 );
             }
             Err(_) => {
-                let Found { conversation, prior, kept } = anew(prior.clone());
-                let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, kept), asked);
+                let begun = anew().begin_turn((&request.model, naming.terms), (&prior, 0), asked);
                 begun.map_err(|error| Problem::new(Kind::Held, &error.to_string()))?
             }
         };
@@ -121,12 +117,7 @@ impl<S: Start> Gateway<S> {
         let kept = prior.len();
         let is_last = conversation.knows_whole(&known_on(terms, &prior));
         prior.extend_from_slice(request.history.prior());
-        if is_last {
-            return Ok(Some(Found { conversation, prior, kept }));
-        }
-        let mut opening = conversation.opening.clone();
-        opening.conversation = String::new();
-        Ok(Some(Found { conversation: self.conversations.begin(opening), prior, kept: 0 }))
+        Ok(Some(Found { conversation: is_last.then_some(conversation), prior, kept }))
     }
 
     /// The conversation with this id. What the request sends besides the question is all that was said before; if it
@@ -140,7 +131,7 @@ impl<S: Start> Gateway<S> {
     ) -> Result<Option<Found>, Problem> {
         let sent = request.history.prior();
         let Some(conversation) = self.conversations.find(Some(&terms.tenant), id) else {
-            let conversation = self.conversations.begin(opening(id.to_owned()));
+            let conversation = request.is_kept.then(|| self.conversations.begin(opening(id.to_owned())));
             return Ok(Some(Found { conversation, prior: sent.to_vec(), kept: 0 }));
         };
         let kept = match history(&conversation, None).await {
@@ -156,7 +147,7 @@ impl<S: Start> Gateway<S> {
         if is_new || is_same || kept.is_empty() {
             let count = kept.len();
             let prior = if count == 0 { sent.to_vec() } else { kept };
-            return Ok(Some(Found { conversation, prior, kept: count }));
+            return Ok(Some(Found { conversation: Some(conversation), prior, kept: count }));
         }
         // An edited history is another conversation.
         Ok(None)
@@ -177,7 +168,7 @@ async fn echoed(store: &Conversations, terms: &Terms, request: &Request) -> Opti
         false => history(&conversation, None).await.ok()?,
     };
     let kept = prior.len();
-    Some(Found { conversation, prior, kept })
+    Some(Found { conversation: Some(conversation), prior, kept })
 }
 
 /// What was said in it, read where reading may take a while.
@@ -219,6 +210,7 @@ fn opening(conversation: String, tenant: &str, naming: &Naming<'_>, request: &Re
         model: request.model.clone(),
         cwd: cwd(&terms.workspace),
         system: terms.system_prompt.clone(),
+        carried: request.carried.clone(),
         permissions: terms.permissions.name().to_owned(),
         ask: *asks,
         engine: terms.engine.name().to_owned(),

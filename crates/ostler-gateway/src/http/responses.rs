@@ -29,7 +29,7 @@ impl<S: Start> Gateway<S> {
     }
 }
 
-async fn kept(conversation: &Arc<Conversation>, turn: &str) -> Result<Kept, Problem> {
+pub(super) async fn kept(conversation: &Arc<Conversation>, turn: &str) -> Result<Kept, Problem> {
     let (conversation, turn) = (conversation.clone(), turn.to_owned());
     let read = tokio::task::spawn_blocking(move || conversation.turn(&turn)).await;
     read.unwrap_or(Err(Unkept::Lost))
@@ -37,7 +37,7 @@ async fn kept(conversation: &Arc<Conversation>, turn: &str) -> Result<Kept, Prob
 }
 
 /// An answer as it stands.
-fn told(turn: &str, kept: &Kept) -> Value {
+pub(super) fn told(turn: &str, kept: &Kept) -> Value {
     let head = Head { id: turn.to_owned(), model: kept.model.clone(), created: kept.at / 1_000 };
     let mut narration = Narration::default();
     let mut pieces: Vec<Piece> = kept.events.iter().flat_map(|event| narration.hear(event)).collect();

@@ -107,7 +107,7 @@ pub(super) fn terms(
         engine,
         model: model.name,
         workspace,
-        system_prompt: request.system.clone(),
+        system_prompt: request.told_to_the_model(),
         permissions,
         allow: Vec::new(),
         tools: Toolset { tools: request.tools.clone(), own: visitor.key.policy.own_tools }.form(),

@@ -42,6 +42,7 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
         model: named(body, "model")?,
         history: history(list(body, "messages")?)?,
         system: system(&body["system"])?,
+        carried: None,
         delivery,
         tools,
         follows: None,

@@ -76,6 +76,7 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
         model: named(body, "model")?,
         history: history(&messages)?,
         system: (!system.is_empty()).then(|| system.join("\n\n")),
+        carried: None,
         delivery,
         tools,
         follows: None,

@@ -57,8 +57,7 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
         Told::Yes => Delivery::Streamed { usage: Told::Yes },
         Told::No => Delivery::Whole,
     };
-    let mut system: Vec<String> = Vec::new();
-    system.extend(body["instructions"].as_str().filter(|text| !text.is_empty()).map(str::to_owned));
+    let mut carried: Vec<String> = Vec::new();
     let mut messages = Vec::new();
     match &body["input"] {
         Value::String(text) => messages.push(json!({"role": "user", "content": text})),
@@ -66,7 +65,7 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
             for (at, item) in items.iter().enumerate() {
                 let read = one(item).map_err(|error| Problem::field(&format!("input[{at}]"), error))?;
                 match read {
-                    Read::System(text) => system.push(text),
+                    Read::System(text) => carried.push(text),
                     Read::Message(message) => messages.push(message),
                     Read::Nothing => {}
                 }
@@ -78,7 +77,8 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
     Ok(Request {
         model: named(body, "model")?,
         history: history(&messages)?,
-        system: (!system.is_empty()).then(|| system.join("\n\n")),
+        system: body["instructions"].as_str().filter(|text| !text.is_empty()).map(str::to_owned),
+        carried: (!carried.is_empty()).then(|| carried.join("\n\n")),
         delivery,
         tools,
         follows: body["previous_response_id"].as_str().map(str::to_owned),

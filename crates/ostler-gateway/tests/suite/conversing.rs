@@ -322,3 +322,48 @@ async fn what_came_of_a_call_follows_the_answer_that_made_it() {
     assert_eq!(house.stage.log(|log| log.started.len()), 1, "in the session that waits for it");
     house.close().await;
 }
+
+/// As the AI SDK sends a conversation back.
+#[tokio::test]
+async fn parts_of_answers_are_sent_back_by_their_ids() {
+    let house = House::open(Limits::default()).await;
+    let tools = json!([{"type": "function", "name": "weather", "parameters": {"type": "object"}}]);
+    let ask = |input: Value| json!({"model": "claude", "input": input, "tools": tools});
+    let user = |text: &str| json!({"role": "user", "content": [{"type": "input_text", "text": text}]});
+    let part = |got: &Got, at: usize| json!({"type": "item_reference", "id": got.json()["output"][at]["id"]});
+    let mut input = vec![user("say one")];
+    let one = house.post(RESPONSES, "ostler_1", &ask(json!(input))).await;
+    input.extend([part(&one, 0), user("call Rome")]);
+    let two = house.post(RESPONSES, "ostler_1", &ask(json!(input))).await;
+    assert_eq!(two.status, 200, "{}", two.body);
+    let outcome = json!({"type": "function_call_output", "call_id": "call_Rome", "output": "sun"});
+    input.extend([part(&two, 0), part(&two, 1), outcome]);
+    let three = house.post(RESPONSES, "ostler_1", &ask(json!(input))).await;
+    assert_eq!((three.status, text(&three).as_str()), (200, "call_Rome=sun"), "{}", three.body);
+    assert_eq!(house.stage.log(|log| log.started.len()), 1, "it is one session");
+    // Nobody else has them, and what is not there is told.
+    let other = house.post(RESPONSES, "ostler_2", &ask(json!(input))).await;
+    assert_eq!((other.status, &other.json()["error"]["param"]), (400, &json!("input[1]")), "{}", other.body);
+    let none = ask(json!([{"type": "item_reference", "id": "msg_1"}, user("say one")]));
+    assert_eq!(house.post(RESPONSES, "ostler_1", &none).await.status, 400);
+    house.close().await;
+}
+
+/// Instructions are each request's own; what stands among what is asked is part of it.
+#[tokio::test]
+async fn what_is_said_to_the_model_holds_for_what_follows() {
+    let house = House::open(Limits::default()).await;
+    let said = json!([{"role": "developer", "content": "Be kind."}, {"role": "user", "content": "say one"}]);
+    let first = json!({"model": "claude", "input": said});
+    let mut last = id(&house.post(RESPONSES, "ostler_1", &first).await);
+    for words in ["say two", "say three"] {
+        last = id(&respond(&house, words, Some(&last)).await);
+    }
+    assert_eq!(house.stage.log(|log| log.systems.clone()), [Some("Be kind.".to_owned())], "one session");
+    let instructed = json!({"model": "claude", "input": "say four", "instructions": "Be short."});
+    let last = id(&house.post(RESPONSES, "ostler_1", &instructed).await);
+    respond(&house, "say five", Some(&last)).await;
+    let systems = house.stage.log(|log| log.systems[1..].to_vec());
+    assert_eq!(systems, [Some("Be short.".to_owned()), None]);
+    house.close().await;
+}

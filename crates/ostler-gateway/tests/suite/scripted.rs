@@ -19,6 +19,8 @@ use tokio::sync::Notify;
 pub(crate) struct Log {
     /// What each session was told before it began.
     pub(crate) started: Vec<Vec<Value>>,
+    /// What is added to the system prompt of each.
+    pub(crate) systems: Vec<Option<String>>,
     /// Which session was asked what.
     pub(crate) asked: Vec<(u32, String)>,
     pub(crate) interrupted: Vec<u32>,
@@ -90,6 +92,7 @@ impl Start for Stage {
         tokio::task::yield_now().await;
         let pid = self.log(|log| {
             log.started.push(prior.iter().map(Message::written).collect());
+            log.systems.push(terms.system_prompt.clone());
             log.pids += 1;
             log.pids
         });

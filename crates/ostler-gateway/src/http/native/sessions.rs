@@ -80,6 +80,7 @@ fn opening<S: Start>(gateway: &Gateway<S>, visitor: &Visitor, new: NewSession) -
         model: new.model,
         cwd: cwd(&workspace),
         system: new.system.filter(|system| !system.is_empty()),
+        carried: None,
         permissions: permissions.name().to_owned(),
         ask: asks,
         engine: engine.name().to_owned(),
