@@ -139,6 +139,14 @@ pub enum JournalError {
         /// As given.
         run: String,
     },
+    /// More than one run is meant.
+    #[error("{} runs begin with `{run}`", .runs.len())]
+    Several {
+        /// As given.
+        run: String,
+        /// Those, the newest first.
+        runs: Vec<String>,
+    },
     /// It cannot be removed.
     #[error("could not remove {}", .path.display())]
     Remove {
@@ -171,10 +179,17 @@ impl JournalError {
             }
             Self::Busy { run } => Some(format!("wait for it, or stop it with `ostler stop {run}`")),
             Self::Unknown { .. } => Some("`ostler runs` lists them".to_owned()),
+            Self::Several { runs, .. } => {
+                let newest: Vec<&str> = runs.iter().take(TOLD).map(String::as_str).collect();
+                Some(format!("name one of them, the newest first: {}; or `last`", newest.join(", ")))
+            }
             Self::Read { .. } | Self::Remove { .. } => None,
         }
     }
 }
+
+/// So many of several runs are told.
+const TOLD: usize = 3;
 
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};

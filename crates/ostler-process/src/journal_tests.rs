@@ -81,7 +81,9 @@ fn an_id_that_fits_two_runs_fits_none() {
     for run in ["run-1", "run-12"] {
         Journal::create(runs.path(), &facts(run)).unwrap();
     }
-    assert!(find(runs.path(), "run").is_err());
+    let several = find(runs.path(), "run").unwrap_err();
+    assert_eq!(several.to_string(), "2 runs begin with `run`");
+    assert!(several.hint().unwrap().contains("run-12, run-1"), "{:?}", several.hint());
     assert_eq!(find(runs.path(), "run-12").unwrap().facts.run, "run-12");
     assert_eq!(list(runs.path()).len(), 2);
     assert!(find(runs.path(), "").is_err());

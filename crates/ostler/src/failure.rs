@@ -120,7 +120,9 @@ impl Failure {
             Self::Attach(AttachError::NoTerminal(_)) => USAGE,
             Self::BridgeUsage(_) | Self::Config(_) | Self::Log(_) | Self::UnknownAgent(_) => USAGE,
             Self::RunUsage(error) if error.is_usage() => USAGE,
-            Self::Journal(JournalError::Unknown { .. } | JournalError::Busy { .. })
+            Self::Journal(
+                JournalError::Unknown { .. } | JournalError::Several { .. } | JournalError::Busy { .. },
+            )
             | Self::Run(RunError::Refused(_)) => USAGE,
             Self::Install(InstallError::NotAVersion { .. } | InstallError::NoSuchVersion { .. }) => USAGE,
             Self::Trust(TrustError::NoFolder { .. } | TrustError::Mistake(_)) => USAGE,

@@ -100,12 +100,18 @@ pub fn find(runs: &Path, run: &str) -> Result<Kept, JournalError> {
     if run == "last" {
         return all.into_iter().next().ok_or_else(unknown);
     }
-    let mut fitting = all.into_iter().filter(|kept| kept.facts.run.starts_with(run) && !run.is_empty());
-    match (fitting.next(), fitting.next()) {
-        (Some(only), None) => Ok(only),
-        (Some(first), Some(_)) if first.facts.run == run => Ok(first),
-        (Some(_), Some(_)) | (None, _) => Err(unknown()),
+    let is_meant = |kept: &Kept| kept.facts.run.starts_with(run) && !run.is_empty();
+    let mut fitting: Vec<Kept> = all.into_iter().filter(is_meant).collect();
+    if let Some(exact) = fitting.iter().position(|kept| kept.facts.run == run) {
+        return Ok(fitting.swap_remove(exact));
     }
+    let only = fitting.pop().ok_or_else(unknown)?;
+    if fitting.is_empty() {
+        return Ok(only);
+    }
+    fitting.push(only);
+    let runs = fitting.into_iter().map(|kept| kept.facts.run).collect();
+    Err(JournalError::Several { run: run.to_owned(), runs })
 }
 
 pub(super) fn is_locked(folder: &Path) -> bool {
