@@ -35,6 +35,12 @@ impl Surroundings {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
+    /// The home of the user: as the variable says, or as the system knows it.
+    pub(crate) fn user_home(&self) -> Option<PathBuf> {
+        let said = self.variable("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        said.or_else(std::env::home_dir)
+    }
+
     /// The configuration, from all its layers. Reads files, writes none.
     pub(crate) fn settings(&self) -> Result<Settings, ConfigError> {
         Settings::load(self)

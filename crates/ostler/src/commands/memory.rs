@@ -191,7 +191,7 @@ fn now() -> i64 {
 }
 
 fn home_dir(here: &Surroundings) -> PathBuf {
-    here.variable("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from)
+    here.user_home().unwrap_or_else(|| PathBuf::from("/"))
 }
 
 fn set(value: Option<&OsStr>) -> Option<PathBuf> {

@@ -171,7 +171,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         Some(name) => Some(Scene::set(name).await?),
     };
     let home = match &scene {
-        None => here.variable("HOME").map(PathBuf::from).unwrap_or_default(),
+        None => here.user_home().unwrap_or_default(),
         Some(scene) => scene.home.path().to_owned(),
     };
     // What a rehearsal leaves is worth nothing: the agent's own records go with its home.
@@ -289,7 +289,7 @@ fn greeting(url: &str, (first, titles): (&str, &[&str]), fresh: Option<&str>) ->
     }
     words
         + &format!(
-            "\nTry it:\n  curl {url}/v1/chat/completions -H 'authorization: Bearer {key}' \\\n    \
+            "\nTry it:\n  curl {url}/v1/chat/completions -H \"authorization: Bearer {key}\" \\\n    \
              -H 'content-type: application/json' \\\n    \
              -d '{{\"model\": \"{first}\", \"messages\": [{{\"role\": \"user\", \"content\": \"hello\"}}]}}'\n"
         )
@@ -332,7 +332,7 @@ mod tests {
     fn the_example_asks_an_agent_that_is_served() {
         let told = greeting("http://127.0.0.1:7433", ("codex", &["Codex", "OpenCode"]), Some("ostler_x"));
         assert!(told.starts_with("Serving Codex, OpenCode on http://127.0.0.1:7433\n"), "{told}");
-        assert!(told.contains("Bearer ostler_x'") && told.contains("\"model\": \"codex\""), "{told}");
+        assert!(told.contains("Bearer ostler_x\"") && told.contains("\"model\": \"codex\""), "{told}");
         assert!(!told.contains("claude"), "{told}");
     }
 }
