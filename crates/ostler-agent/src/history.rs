@@ -114,11 +114,13 @@ impl History {
         let brought = (!brought.is_empty()).then_some(Message { role: Role::User, blocks: brought });
         let all: Vec<&Message> = self.prior.iter().chain(brought.as_ref()).collect();
         let mut sound: Vec<Message> = Vec::new();
+        // Each message is looked through once: it can have very many calls.
+        let mut before = HashSet::new();
         for (at, message) in all.iter().enumerate() {
-            let before = at.checked_sub(1).and_then(|at| all.get(at).copied());
-            let after = all.get(at + 1).copied();
+            let after = all.get(at + 1).copied().map(answered).unwrap_or_default();
             let blocks: Vec<Block> =
-                message.blocks.iter().filter(|block| is_sound(block, before, after)).cloned().collect();
+                message.blocks.iter().filter(|block| is_sound(block, &before, &after)).cloned().collect();
+            before = called(message);
             match sound.last_mut() {
                 _ if blocks.is_empty() => {}
                 Some(last) if last.role == message.role => last.blocks.extend(blocks),
@@ -149,12 +151,13 @@ impl History {
     }
 }
 
-fn is_sound(block: &Block, before: Option<&Message>, after: Option<&Message>) -> bool {
+/// `before` are the calls of the message before, `after` those that the message after has results of.
+fn is_sound(block: &Block, before: &HashSet<&str>, after: &HashSet<&str>) -> bool {
     match block {
         Block::Text(text) => !text.trim().is_empty(),
         Block::Thinking { signature, .. } => signature.is_some(),
-        Block::Call { id, .. } => after.is_some_and(|after| answered(after).contains(id.as_str())),
-        Block::Outcome { call, .. } => before.is_some_and(|before| called(before).contains(call.as_str())),
+        Block::Call { id, .. } => after.contains(id.as_str()),
+        Block::Outcome { call, .. } => before.contains(call.as_str()),
         Block::Other(_) => true,
     }
 }
@@ -246,6 +249,25 @@ mod tests {
             json!({"role": "user", "content": [result("a")]}),
         ];
         assert_eq!(sound(&messages), want);
+    }
+
+    /// It used to look through the next message for each call: minutes.
+    #[test]
+    fn very_many_calls_of_one_message_are_paired_at_once() {
+        let ids = || (0..100_000).map(|at| format!("c{at}"));
+        let calls = ids().map(|id| Block::Call { id, tool: "T".to_owned(), input: json!({}) }).collect();
+        let came = |call| Block::Outcome { call, blocks: vec![Block::Text("y".to_owned())], failed: false };
+        let said = |role, text: &str| Message { role, blocks: vec![Block::Text(text.to_owned())] };
+        let mut messages = vec![
+            said(Role::User, "q"),
+            Message { role: Role::Assistant, blocks: calls },
+            Message { role: Role::User, blocks: ids().map(came).collect() },
+        ];
+        let brings = History::of(messages.clone()).unwrap();
+        assert_eq!((brings.paired(), brings.sound() == messages), (Ok(()), true));
+        messages.extend([said(Role::Assistant, "ok"), said(Role::User, "go")]);
+        let sound = History::of(messages.clone()).unwrap().sound();
+        assert!(sound == messages[..4], "all calls have their results");
     }
 
     #[test]
