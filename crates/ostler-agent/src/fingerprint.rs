@@ -88,50 +88,55 @@ pub fn words(messages: &[Message]) -> Vec<Message> {
 /// The words of a conversation, and these calls with their results, which come after the words of the same speaker: some
 /// APIs have two places for them, and no order between the two.
 fn told(messages: &[Message], own: &HashSet<&str>) -> Vec<Message> {
-    let mut told: Vec<Message> = Vec::new();
+    let mut told: Vec<Speech> = Vec::new();
     for message in messages {
         for block in &message.blocks {
             match block {
                 Block::Thinking { .. } => {}
                 Block::Call { id: call, .. } | Block::Outcome { call, .. } => {
                     if own.contains(call.as_str()) {
-                        speaking(&mut told, message.role).push(block.clone());
+                        speaking(&mut told, message.role).calls.push(block.clone());
                     }
                 }
                 Block::Text(text) if text.trim().is_empty() => {}
                 Block::Text(text) => {
-                    let said = speaking(&mut told, message.role);
-                    let calls = said.iter().position(|block| !is_said(block)).unwrap_or(said.len());
-                    match calls.checked_sub(1).and_then(|last| said.get_mut(last)) {
+                    let said = &mut speaking(&mut told, message.role).said;
+                    match said.last_mut() {
                         Some(Block::Text(before)) => {
                             before.push_str(BETWEEN_TEXTS);
                             before.push_str(text);
                         }
-                        Some(_) | None => said.insert(calls, block.clone()),
+                        Some(_) | None => said.push(block.clone()),
                     }
                 }
-                Block::Other(_) => {
-                    let said = speaking(&mut told, message.role);
-                    let calls = said.iter().position(|block| !is_said(block)).unwrap_or(said.len());
-                    said.insert(calls, block.clone());
-                }
+                Block::Other(_) => speaking(&mut told, message.role).said.push(block.clone()),
             }
         }
     }
-    told
+    told.into_iter().map(Speech::message).collect()
 }
 
-fn is_said(block: &Block) -> bool {
-    !matches!(block, Block::Call { .. } | Block::Outcome { .. })
+/// What one says in a row: in two lists, so that nothing is looked for and nothing moved, however much it is.
+struct Speech {
+    role: Role,
+    said: Vec<Block>,
+    calls: Vec<Block>,
+}
+
+impl Speech {
+    fn message(mut self) -> Message {
+        self.said.append(&mut self.calls);
+        Message { role: self.role, blocks: self.said }
+    }
 }
 
 /// What this one is saying.
-fn speaking(words: &mut Vec<Message>, role: Role) -> &mut Vec<Block> {
-    if words.last().is_none_or(|last| last.role != role) {
-        words.push(Message { role, blocks: Vec::new() });
+fn speaking(told: &mut Vec<Speech>, role: Role) -> &mut Speech {
+    if told.last().is_none_or(|last| last.role != role) {
+        told.push(Speech { role, said: Vec::new(), calls: Vec::new() });
     }
-    let last = words.len() - 1;
-    &mut words[last].blocks
+    let last = told.len() - 1;
+    &mut told[last]
 }
 
 /// Good enough for tables.
@@ -229,7 +234,76 @@ mod tests {
         }
     }
 
+    /// The definition: speaker for speaker, what is said before what is called, and texts in a row as one.
+    fn told_simply(messages: &[Message], own: &HashSet<&str>) -> Vec<Message> {
+        let counts = |block: &&Block| match block {
+            Block::Thinking { .. } => false,
+            Block::Call { id: call, .. } | Block::Outcome { call, .. } => own.contains(call.as_str()),
+            Block::Text(text) => !text.trim().is_empty(),
+            Block::Other(_) => true,
+        };
+        let is_said = |block: &Block| !matches!(block, Block::Call { .. } | Block::Outcome { .. });
+        let all = messages.iter().flat_map(|message| {
+            message.blocks.iter().filter(counts).map(|block| (message.role, block.clone()))
+        });
+        let all: Vec<(Role, Block)> = all.collect();
+        let one_after_the_other = |mut said: Vec<Block>, block: Block| {
+            match (said.last_mut(), block) {
+                (Some(Block::Text(before)), Block::Text(text)) => *before = format!("{before}\n\n{text}"),
+                (_, block) => said.push(block),
+            }
+            said
+        };
+        let speech = |row: &[(Role, Block)]| {
+            let (said, calls): (Vec<Block>, Vec<Block>) =
+                row.iter().map(|(_, block)| block.clone()).partition(is_said);
+            let said = said.into_iter().fold(Vec::new(), one_after_the_other);
+            Message { role: row[0].0, blocks: said.into_iter().chain(calls).collect() }
+        };
+        all.chunk_by(|one, next| one.0 == next.0).map(speech).collect()
+    }
+
+    /// Each block used to be looked for and moved past all the others: minutes.
+    #[test]
+    fn very_many_blocks_of_one_message_are_told_at_once() {
+        let (mut blocks, mut calls) = (Vec::new(), Vec::new());
+        for at in 0..100_000 {
+            calls.push(Block::Call { id: format!("c{at}"), tool: "weather".to_owned(), input: json!({}) });
+            blocks.push(Block::Other(json!({"type": "document", "x": at})));
+        }
+        let said = |role, blocks: &[&[Block]]| Message { role, blocks: blocks.concat() };
+        let calls_first = said(Role::Assistant, &[&calls, &blocks]);
+        let own = calls_of(std::slice::from_ref(&calls_first), |tool| tool == "weather");
+        let want = said(Role::Assistant, &[&blocks, &calls]);
+        assert!(
+            told(std::slice::from_ref(&calls_first), &own) == [want],
+            "what is said, then what is called"
+        );
+    }
+
+    fn some_block() -> impl Strategy<Value = Block> {
+        let id = || "[ab]";
+        prop_oneof![
+            "[x ]{0,2}".prop_map(Block::Text),
+            Just(Block::Thinking { text: "hm".to_owned(), signature: None }),
+            id().prop_map(|id| Block::Call { id, tool: "weather".to_owned(), input: json!({}) }),
+            id().prop_map(|call| Block::Outcome { call, blocks: Vec::new(), failed: false }),
+            (0_u8..3).prop_map(|at| Block::Other(json!({"type": "document", "x": at}))),
+        ]
+    }
+
     proptest! {
+        /// However it is put together, it is what it is by definition.
+        #[test]
+        fn what_is_told_is_what_the_definition_says(
+            said in proptest::collection::vec((any::<bool>(), proptest::collection::vec(some_block(), 0..8)), 0..5)
+        ) {
+            let of = |(is_user, blocks)| Message { role: if is_user { Role::User } else { Role::Assistant }, blocks };
+            let messages: Vec<Message> = said.into_iter().map(of).collect();
+            let own = HashSet::from(["a"]);
+            prop_assert_eq!(told(&messages, &own), told_simply(&messages, &own));
+        }
+
         /// What need not be put together is not, and it makes no difference.
         #[test]
         fn what_is_told_already_is_the_words(
