@@ -176,6 +176,14 @@ pub(crate) fn told(survivors: Survivors) {
     }
 }
 
+/// Removes a folder where that keeps nobody waiting: an agent may have put very many files there. When this returns it is
+/// gone; who does not wait for that does not stop it.
+pub(crate) async fn removed(folder: PathBuf) {
+    // Only a runtime that ends does not do it; what is left then is removed at the next start.
+    let _ = tokio::task::spawn_blocking(move || remove(&folder)).await;
+}
+
+/// The same, here and now: not for the runtime's own thread.
 pub(crate) fn remove(folder: &Path) {
     if let Err(error) = std::fs::remove_dir_all(folder)
         && error.kind() != io::ErrorKind::NotFound

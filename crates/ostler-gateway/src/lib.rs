@@ -10,6 +10,8 @@
 //! - [`narration`]: what an agent says in a turn, as pieces of an answer.
 
 pub mod conversations;
+#[cfg(test)]
+mod elsewhere;
 #[cfg(target_os = "linux")]
 pub mod engines;
 pub mod ground;

@@ -12,7 +12,7 @@ use ostler_agent::leasing::Terms;
 pub use ostler_process::stream::AnsweredBy;
 use ostler_process::terminal::seat::Seat as TerminalSeat;
 
-use crate::ground::remove;
+use crate::ground::removed;
 
 /// Starts sessions.
 pub trait Start: Send + Sync + 'static {
@@ -127,7 +127,7 @@ pub trait LiveSession: Send + 'static {
             let folder = self.keepsake().and_then(|keepsake| keepsake.folder);
             self.park().await;
             if let Some(folder) = folder {
-                remove(&folder);
+                removed(folder).await;
             }
         }
     }

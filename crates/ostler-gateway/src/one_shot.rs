@@ -13,7 +13,7 @@ use ostler_agent::reply::Reply;
 use ostler_process::stream::{Opening, Session};
 use uuid::Uuid;
 
-use crate::ground::{Ground, Own, failed, remove, told};
+use crate::ground::{Ground, Own, failed, removed, told};
 use crate::live::{Keepsake, LiveSession, Noted, Phase, SessionFailure, Slash, Start};
 
 /// Starts sessions of one agent that takes one prompt a process.
@@ -283,7 +283,7 @@ impl LiveSession for OneShotSession {
         if let Stage::Running(session) | Stage::Ending(session, _) = self.stage {
             told(session.kill().await);
         }
-        remove(&self.ground.private(&self.id));
+        removed(self.ground.private(&self.id)).await;
     }
 }
 
@@ -297,4 +297,45 @@ fn refused(refusal: &Refusal) -> SessionFailure {
 
 fn over() -> SessionFailure {
     SessionFailure { phase: Phase::Ask, detail: "its session is over".to_owned(), hint: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use ostler_agent::agent::Permissions;
+    use ostler_agent::agents::Codex;
+    use ostler_agent::leasing::Place;
+
+    use super::*;
+    use crate::elsewhere::done_elsewhere;
+
+    /// An agent may have put very many files there: while they are removed everybody else is served.
+    #[test]
+    fn a_session_is_not_removed_on_the_runtimes_own_thread() {
+        let home = tempfile::tempdir().unwrap();
+        let ground = Ground {
+            agent: &Codex,
+            program: PathBuf::from("codex"),
+            env: Vec::new(),
+            home: home.path().to_owned(),
+            folder: home.path().join("sessions"),
+            guard: PathBuf::from("ostler").into(),
+        };
+        let terms = Terms {
+            tenant: "a".to_owned(),
+            agent: "codex".to_owned(),
+            engine: Engine::Stream,
+            model: None,
+            workspace: Place::Own,
+            system_prompt: None,
+            permissions: Permissions::Deny,
+            allow: Vec::new(),
+            tools: String::new(),
+        };
+        let workspaces = ground.folder.join("workspaces");
+        let left = || std::fs::read_dir(&workspaces).unwrap().count();
+        let sessions = OneShots(ground);
+        let whole = async { sessions.start(&terms, &[]).await.unwrap().close().await };
+        done_elsewhere(whole, || assert_eq!(left(), 1));
+        assert_eq!(left(), 0, "when it is closed nothing of it is left");
+    }
 }

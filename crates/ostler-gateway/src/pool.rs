@@ -350,7 +350,7 @@ impl<S: Start> Shared<S> {
         terms: &Terms,
     ) {
         if let (Some(shelf), Standing::Over, Some(keepsake)) = (&self.shelf, standing, session.keepsake()) {
-            shelf.note(keepsake, terms, known);
+            self.clear(shelf.note(keepsake, terms, known));
         }
         self.seats().keep(seat, session, known, standing, self.now());
         self.happened();

@@ -21,7 +21,7 @@ use ostler_process::terminal::session::{Happening, Opening, Session, SessionErro
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::ground::{Ground, Own, failure, remove, told};
+use crate::ground::{Ground, Own, failure, removed, told};
 use crate::live::{Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
 
 /// How long a program whose turn is over may take to say that it takes a prompt. It takes a tenth of a second.
@@ -268,6 +268,6 @@ impl LiveSession for TerminalSession {
         if let Some(closed) = session.close().await {
             told(closed.survivors);
         }
-        remove(&private);
+        removed(private).await;
     }
 }

@@ -75,7 +75,7 @@ impl<S: Start> Drop for Lease<S> {
             let keepsake = session.keepsake();
             drop(session);
             if let Some((shelf, keepsake)) = self.shared.shelf.as_ref().zip(keepsake) {
-                shelf.forget(&keepsake.session);
+                self.shared.clear(shelf.forget(&keepsake.session));
             }
             self.free();
         }
@@ -272,7 +272,7 @@ impl<S: Start> Taken<S> {
         };
         tracing::info!(target: "ostler::pool", session, failure, "a session was not revived: its conversation is told to a new one");
         if let Some(shelf) = &shared.shelf {
-            shelf.forget(&session);
+            shared.clear(shelf.forget(&session));
         }
         None
     }

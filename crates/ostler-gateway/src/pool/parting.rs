@@ -1,9 +1,11 @@
 //! How a session leaves the pool: parked, so that its conversation can go on, or for good.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Shared;
+use crate::ground::{remove, removed};
 use crate::live::{LiveSession as _, Start};
 
 impl<S: Start> Shared<S> {
@@ -17,11 +19,7 @@ impl<S: Start> Shared<S> {
                     session.park().await;
                     shelf.put_back(&keepsake.session);
                 }
-                Some((shelf, keepsake)) => {
-                    session.close().await;
-                    shelf.forget(&keepsake.session);
-                }
-                None => session.close().await,
+                Some(_) | None => shared.discard(session).await,
             }
         }
     }
@@ -30,8 +28,17 @@ impl<S: Start> Shared<S> {
     pub(super) async fn discard(&self, session: S::Session) {
         let keepsake = session.keepsake();
         session.close().await;
-        if let Some((shelf, keepsake)) = self.shelf.as_ref().zip(keepsake) {
-            shelf.forget(&keepsake.session);
+        if let Some((shelf, keepsake)) = self.shelf.as_ref().zip(keepsake)
+            && let Some(folder) = shelf.forget(&keepsake.session)
+        {
+            removed(folder).await;
+        }
+    }
+
+    /// Removes the folder of a session, for those who cannot wait for that: the pool does, before it is closed.
+    pub(super) fn clear(&self, folder: Option<PathBuf>) {
+        if let Some(folder) = folder {
+            self.tasks.spawn_blocking(move || remove(&folder));
         }
     }
 }

@@ -18,6 +18,7 @@ use ostler_agent::fingerprint::{Fingerprint, Known, Reach};
 use ostler_agent::leasing::{Place, Terms};
 use serde_json::{Value, json};
 
+use crate::ground::remove;
 use crate::live::{Keepsake, Noted};
 
 /// Version of the files.
@@ -96,7 +97,10 @@ impl Shelf {
                         let entry = Entry { parked, state: State::Parked };
                         entries.insert(entry.parked.keepsake.session.clone(), entry);
                     }
-                    Some(parked) => discard(folder, &parked.keepsake),
+                    Some(Parked { keepsake, .. }) => {
+                        strike(folder, &keepsake.session);
+                        keepsake.folder.as_deref().into_iter().for_each(remove);
+                    }
                     // Not ours, or broken off in the middle of a write: it is worth nothing.
                     None => drop(fs::remove_file(&path)),
                 }
@@ -110,24 +114,30 @@ impl Shelf {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A live session knows this now.
-    pub(super) fn note(&self, keepsake: Keepsake, terms: &Terms, known: Known) {
+    /// A live session knows this now. Where there are too many, the folder of the one that had to go: it is the caller's
+    /// to remove.
+    #[must_use]
+    pub(super) fn note(&self, keepsake: Keepsake, terms: &Terms, known: Known) -> Option<PathBuf> {
         let parked = Parked { keepsake, terms: terms.clone(), known, at: now() };
         let id = parked.keepsake.session.clone();
         if let Err(error) = write(&self.folder, &id, &parked.written()) {
             tracing::warn!(target: "ostler::pool", %error, "a session could not be noted: it will not outlive the server");
         }
+        let gone = self.insert(id, parked)?;
+        strike(&self.folder, &gone.session);
+        gone.folder
+    }
+
+    /// Whoever has to go for it, if there are too many.
+    fn insert(&self, id: String, parked: Parked) -> Option<Keepsake> {
         let mut inner = self.inner();
         inner.insert(id, Entry { parked, state: State::Waiting });
-        if inner.len() > MOST {
-            let parked = inner.values().filter(|entry| entry.state == State::Parked);
-            let oldest =
-                parked.min_by_key(|entry| entry.parked.at).map(|entry| entry.parked.keepsake.clone());
-            if let Some(oldest) = oldest {
-                inner.remove(&oldest.session);
-                discard(&self.folder, &oldest);
-            }
+        if inner.len() <= MOST {
+            return None;
         }
+        let parked = inner.iter().filter(|(_, entry)| entry.state == State::Parked);
+        let oldest = parked.min_by_key(|(_, entry)| entry.parked.at)?.0.clone();
+        inner.remove(&oldest).map(|entry| entry.parked.keepsake)
     }
 
     /// One that knows this conversation, whichever engine had it. It is the caller's from now on: [`Shelf::put_back`] or [`Shelf::forget`].
@@ -148,11 +158,8 @@ impl Shelf {
 
     /// What is noted will not hold any more, and nobody else could tell.
     fn unsay(&self, keepsake: &Keepsake) {
-        if keepsake.noted.is_some()
-            && let Err(error) = fs::remove_file(path(&self.folder, &keepsake.session))
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(target: "ostler::pool", %error, "what is noted of a session could not be removed");
+        if keepsake.noted.is_some() {
+            strike(&self.folder, &keepsake.session);
         }
     }
 
@@ -179,12 +186,13 @@ impl Shelf {
         }
     }
 
-    /// It is of no use to anybody. Its folder goes with it.
-    pub(super) fn forget(&self, session: &str) {
-        let entry = self.inner().remove(session);
-        if let Some(entry) = entry {
-            discard(&self.folder, &entry.parked.keepsake);
-        }
+    /// It is of no use to anybody. The folder that was made for it, if there is one, is the caller's to remove: that may
+    /// take a while.
+    #[must_use]
+    pub(super) fn forget(&self, session: &str) -> Option<PathBuf> {
+        let keepsake = self.inner().remove(session)?.parked.keepsake;
+        strike(&self.folder, &keepsake.session);
+        keepsake.folder
     }
 
     /// All whose process is gone.
@@ -202,13 +210,11 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-fn discard(folder: &Path, keepsake: &Keepsake) {
-    let removed = fs::remove_file(path(folder, &keepsake.session));
-    let own = keepsake.folder.as_deref().map_or(Ok(()), fs::remove_dir_all);
-    for error in [removed, own].into_iter().filter_map(Result::err) {
-        if error.kind() != io::ErrorKind::NotFound {
-            tracing::warn!(target: "ostler::pool", %error, "what is left of a session could not be removed");
-        }
+fn strike(folder: &Path, session: &str) {
+    if let Err(error) = fs::remove_file(path(folder, session))
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(target: "ostler::pool", %error, "what is noted of a session could not be removed");
     }
 }
 

@@ -32,7 +32,7 @@ fn what_is_noted_is_there_for_the_next_server_and_for_its_owner_alone() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("parked");
     let shelf = Shelf::open(&folder).unwrap().unwrap();
-    shelf.note(keepsake("s-1", None), &terms(), known("x"));
+    let _ = shelf.note(keepsake("s-1", None), &terms(), known("x"));
     assert!(Shelf::open(&folder).unwrap().is_none(), "one server has it");
     assert_eq!(shelf.take(&terms(), &known("x")), None, "its process is there");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -54,18 +54,43 @@ fn what_is_noted_is_there_for_the_next_server_and_for_its_owner_alone() {
 }
 
 #[test]
-fn what_is_forgotten_goes_with_its_folder() {
+fn what_is_forgotten_leaves_its_folder_to_be_removed() {
     let home = tempfile::tempdir().unwrap();
     let (folder, own) = (home.path().join("parked"), home.path().join("own"));
     fs::create_dir(&own).unwrap();
     let shelf = Shelf::open(&folder).unwrap().unwrap();
-    shelf.note(keepsake("s-1", Some(&own)), &terms(), known("x"));
-    shelf.forget("s-1");
-    shelf.forget("s-1");
-    assert!(!own.exists() && !folder.join("s-1.json").exists());
+    assert_eq!(shelf.note(keepsake("s-1", Some(&own)), &terms(), known("x")), None);
+    assert_eq!(shelf.forget("s-1"), Some(own.clone()), "whoever can wait for it removes it");
+    assert_eq!(shelf.forget("s-1"), None);
+    assert!(own.exists() && !folder.join("s-1.json").exists());
     // An id that is a path is not written.
-    shelf.note(keepsake("../s", None), &terms(), known("x"));
+    let _ = shelf.note(keepsake("../s", None), &terms(), known("x"));
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the lock");
+}
+
+/// It used to be removed under the lock, by whoever put another one there.
+#[test]
+fn whoever_has_to_go_leaves_his_folder_to_be_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let own = home.path().join("own");
+    fs::create_dir(&own).unwrap();
+    let shelf = Shelf::open(&home.path().join("parked")).unwrap().unwrap();
+    let parked = |session: String, at: u64, folder: Option<&Path>| Parked {
+        keepsake: keepsake(&session, folder),
+        terms: terms(),
+        known: known("x"),
+        at,
+    };
+    for at in 1..=MOST {
+        let (id, folder) = (format!("s-{at}"), (at == 7).then_some(own.as_path()));
+        let used_at = if at == 7 { 1 } else { 2 };
+        assert_eq!(shelf.insert(id.clone(), parked(id.clone(), used_at, folder)), None);
+        shelf.put_back(&id);
+    }
+    assert_eq!(shelf.note(keepsake("s-new", None), &terms(), known("x")), Some(own.clone()));
+    assert!(own.exists());
+    let left = shelf.parked();
+    assert_eq!((left.len(), left.iter().any(|parked| parked.keepsake.session == "s-7")), (MOST - 1, false));
 }
 
 #[test]
@@ -74,8 +99,8 @@ fn what_is_noted_again_is_noted_instead() {
     let opened = || Shelf::open(home.path()).unwrap().unwrap();
     let shelf = opened();
     let long = Terms { system_prompt: Some("long ".repeat(100)), ..terms() };
-    shelf.note(keepsake("s-1", None), &long, known("x"));
-    shelf.note(keepsake("s-1", None), &terms(), known("y"));
+    let _ = shelf.note(keepsake("s-1", None), &long, known("x"));
+    let _ = shelf.note(keepsake("s-1", None), &terms(), known("y"));
     drop(shelf);
     let parked = opened().parked();
     let found: Vec<_> = parked.iter().map(|parked| (&parked.terms, parked.known)).collect();
@@ -92,7 +117,7 @@ fn what_only_we_know_does_not_outlive_a_question() {
         Keepsake { noted: Some(Noted { session: Some("thread".to_owned()), used }), ..keepsake("s-1", None) };
     let opened = || Shelf::open(&folder).unwrap().unwrap();
     let shelf = opened();
-    shelf.note(noted.clone(), &terms(), known("x"));
+    let _ = shelf.note(noted.clone(), &terms(), known("x"));
     drop(shelf);
     let shelf = opened();
     assert_eq!(shelf.parked().pop().map(|parked| parked.keepsake), Some(noted.clone()));
@@ -100,13 +125,13 @@ fn what_only_we_know_does_not_outlive_a_question() {
     drop(shelf);
     assert_eq!(opened().parked(), [], "it was asked something when its server was killed");
     let shelf = opened();
-    shelf.note(noted, &terms(), known("x"));
+    let _ = shelf.note(noted, &terms(), known("x"));
     shelf.begin("s-1");
     drop(shelf);
     assert_eq!(opened().parked(), []);
     // With a record the agent itself tells.
     let shelf = opened();
-    shelf.note(keepsake("s-2", None), &terms(), known("x"));
+    let _ = shelf.note(keepsake("s-2", None), &terms(), known("x"));
     shelf.begin("s-2");
     drop(shelf);
     assert_eq!(opened().parked().len(), 1);

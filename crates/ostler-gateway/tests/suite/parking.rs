@@ -126,3 +126,36 @@ async fn what_failed_or_never_spoke_is_not_parked() {
     stage.log(|log| assert_eq!((log.parked.len(), log.closed.len()), (0, 3)));
     assert_eq!(Shelf::open(folder.path()).unwrap().unwrap().parked(), []);
 }
+
+/// An agent may have put very many files there: while they are removed everybody else is served.
+#[test]
+fn the_folder_of_a_session_is_not_removed_on_the_runtimes_own_thread() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    let (shelf, folders) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let stage = Stage { folders: Some(folders.path().to_owned()), ..Stage::default() };
+    let own = |number: u32| folders.path().join(format!("session-{number}"));
+    runtime.unwrap().block_on(async {
+        let first = pool(&stage, shelf.path(), Limits::default());
+        said(&first, "a", &talk(1)[..1]).await;
+        first.close(Duration::ZERO).await;
+        drop(first);
+        let pool = pool(&stage, shelf.path(), Limits::default());
+        // It will not be revived: its record is of another conversation.
+        stage.records.lock().unwrap().clear();
+        let noted = shelf.path().join("session-1.json");
+        assert!(noted.exists() && own(1).exists());
+        // Whatever may block has to wait.
+        let (free, taken) = std::sync::mpsc::sync_channel::<()>(1);
+        let busy = tokio::task::spawn_blocking(move || taken.recv());
+        assert_eq!(said(&pool, "a", &talk(1)).await, "again 1", "an answer does not wait for it");
+        assert!(!noted.exists() && own(1).exists(), "it is not removed on this thread");
+        let dying = pool.complete(turn("a", &[&talk(1)[..], &[assistant("again 1"), user("die")]].concat()));
+        until("it is closed", || stage.log(|log| log.closed == [2])).await;
+        assert!(own(2).exists(), "nor here");
+        free.send(()).unwrap();
+        assert!(busy.await.is_ok_and(|taken| taken.is_ok()));
+        assert!(heard(dying).await.is_err());
+        pool.close(Duration::ZERO).await;
+        assert!(!own(1).exists() && !own(2).exists(), "a pool that is closed has left nothing");
+    });
+}

@@ -1,6 +1,7 @@
 //! Sessions that do what their prompt says, and write down what is done with them.
 
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use ostler_agent::agent::Decision;
@@ -42,6 +43,8 @@ pub(crate) struct Stage {
     pub(crate) records: Arc<Mutex<HashMap<String, Vec<Message>>>>,
     /// The terminal of whoever is started with the model `terminal`, and what people wish of it.
     pub(crate) terminal: Arc<Mutex<Option<(Seat, Wishes)>>>,
+    /// Where each session has a folder of its own, if it has one.
+    pub(crate) folders: Option<PathBuf>,
 }
 
 impl Stage {
@@ -98,6 +101,9 @@ impl Start for Stage {
         });
         let id = format!("session-{pid}");
         self.records.lock().unwrap().insert(id.clone(), prior.to_vec());
+        if let Some(folders) = &self.folders {
+            std::fs::create_dir(folders.join(&id)).unwrap();
+        }
         let mut session = self.session(pid, id);
         if terms.model.as_deref() == Some("terminal") {
             let (seat, wishes) = Seat::new(Size { columns: 20, rows: 4 });
@@ -272,7 +278,8 @@ impl LiveSession for Scripted {
     }
 
     fn keepsake(&self) -> Option<Keepsake> {
-        Some(Keepsake::recorded(&self.id, None))
+        let folder = self.stage.folders.as_ref().map(|folders| folders.join(&self.id));
+        Some(Keepsake::recorded(&self.id, folder.as_deref()))
     }
 
     async fn park(mut self) {
