@@ -24,19 +24,46 @@ pub(super) const ALIVE_EVERY: std::time::Duration = std::time::Duration::from_se
 pub(super) const ALIVE: &str = ": alive\n\n";
 
 /// A file that is read line by line, from where it was read last.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Lines {
     path: PathBuf,
     offset: u64,
+    /// Where a line tells what it is.
+    kind: &'static str,
+    /// The number of the last one that was told.
+    seen: u64,
+}
+
+/// What came of reading on.
+#[derive(Debug, PartialEq)]
+pub(super) struct News {
+    /// The events; empty, if all that was read was seen.
+    pub(super) text: String,
+    /// Whether there may be more to read.
+    pub(super) is_more: bool,
 }
 
 impl Lines {
-    pub(super) fn of(path: &Path) -> Self {
-        Self { path: path.to_owned(), offset: 0 }
+    /// All after the one with this number.
+    pub(super) fn of(path: &Path, kind: &'static str, seen: u64) -> Self {
+        Self { path: path.to_owned(), offset: 0, kind, seen }
+    }
+
+    /// Reads on, where it keeps nobody else waiting: who was away begins with the first line. Cancel safe.
+    pub(super) async fn news(&mut self) -> io::Result<News> {
+        let mut lines = self.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let read = lines.read()?;
+            let text = lines.told(&read);
+            Ok((lines, News { text, is_more: !read.is_empty() }))
+        });
+        let (lines, news) = read.await.unwrap_or_else(|error| Err(io::Error::other(error)))?;
+        *self = lines;
+        Ok(news)
     }
 
     /// Some whole lines, at most about [`CHUNK`] bytes unless one is longer. None if there is no further one yet.
-    pub(super) fn read(&mut self) -> io::Result<Vec<Vec<u8>>> {
+    fn read(&mut self) -> io::Result<Vec<Vec<u8>>> {
         let mut file = File::open(&self.path)?;
         file.seek(SeekFrom::Start(self.offset))?;
         let mut bytes = Vec::new();
@@ -56,6 +83,19 @@ impl Lines {
         let lines = bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         Ok(lines.map(<[u8]>::to_vec).collect())
     }
+
+    /// Lines as events, but those that were seen.
+    fn told(&mut self, lines: &[Vec<u8>]) -> String {
+        let (mut text, before) = (String::new(), self.seen);
+        for line in lines {
+            let Ok(value) = serde_json::from_slice::<Value>(line) else { continue };
+            let Some(seq) = value["seq"].as_u64().filter(|seq| *seq > before) else { continue };
+            let name = value.pointer(self.kind).and_then(Value::as_str).unwrap_or("event");
+            text.push_str(&format!("id: {seq}\nevent: {name}\ndata: {value}\n\n"));
+            self.seen = self.seen.max(seq);
+        }
+        text
+    }
 }
 
 /// The number of the last event that whoever asks has: in the header that a browser sends by itself, or as `after`.
@@ -70,37 +110,38 @@ pub(super) fn last_seen(headers: &HeaderMap, uri: &axum::http::Uri) -> Result<u6
     }
 }
 
-/// Lines as events, but those that were seen; also the number of the last.
-pub(super) fn told(lines: &[Vec<u8>], kind: &str, seen: u64) -> (String, u64) {
-    let (mut text, mut last) = (String::new(), seen);
-    for line in lines {
-        let Ok(value) = serde_json::from_slice::<Value>(line) else { continue };
-        let Some(seq) = value["seq"].as_u64().filter(|seq| *seq > seen) else { continue };
-        let name = value.pointer(kind).and_then(Value::as_str).unwrap_or("event");
-        text.push_str(&format!("id: {seq}\nevent: {name}\ndata: {value}\n\n"));
-        last = last.max(seq);
-    }
-    (text, last)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elsewhere::done_elsewhere;
 
-    #[test]
-    fn lines_are_read_whole_and_once() {
+    #[tokio::test]
+    async fn lines_are_read_whole_and_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lines");
         std::fs::write(&path, "{\"seq\":1,\"kind\":\"a\"}\n{\"seq\":2,\"ki").unwrap();
-        let mut lines = Lines::of(&path);
-        let first = lines.read().unwrap();
-        assert_eq!(told(&first, "/kind", 0).0, "id: 1\nevent: a\ndata: {\"kind\":\"a\",\"seq\":1}\n\n");
-        assert!(lines.read().unwrap().is_empty(), "the second is not whole");
+        let mut lines = Lines::of(&path, "/kind", 0);
+        let first = "id: 1\nevent: a\ndata: {\"kind\":\"a\",\"seq\":1}\n\n";
+        assert_eq!(lines.news().await.unwrap(), News { text: first.to_owned(), is_more: true });
+        let nothing = |is_more| News { text: String::new(), is_more };
+        assert_eq!(lines.news().await.unwrap(), nothing(false), "the second is not whole");
         let long = "x".repeat(2 * CHUNK);
-        std::fs::write(&path, format!("{{\"seq\":1,\"kind\":\"a\"}}\n{{\"seq\":2,\"kind\":\"{long}\"}}\n"))
-            .unwrap();
-        let second = lines.read().unwrap();
-        assert_eq!(told(&second, "/kind", 1).1, 2);
-        assert_eq!(told(&second, "/kind", 2), (String::new(), 2), "it was seen");
+        let both = format!("{{\"seq\":1,\"kind\":\"a\"}}\n{{\"seq\":2,\"kind\":\"{long}\"}}\n");
+        std::fs::write(&path, both).unwrap();
+        let second = lines.news().await.unwrap();
+        assert!(second.is_more && second.text.starts_with("id: 2\n"));
+        assert_eq!(lines.news().await.unwrap(), nothing(false));
+        let mut seen = Lines::of(&path, "/kind", 2);
+        assert_eq!(seen.news().await.unwrap(), nothing(true), "they were seen");
+    }
+
+    #[test]
+    fn what_was_missed_is_not_read_on_the_runtimes_own_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        std::fs::write(&path, "{\"seq\":1,\"kind\":\"a\"}\n").unwrap();
+        let mut lines = Lines::of(&path, "/kind", 0);
+        let news = done_elsewhere(lines.news(), || {});
+        assert!(news.is_ok_and(|news| news.text.starts_with("id: 1\n")));
     }
 }

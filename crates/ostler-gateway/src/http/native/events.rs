@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::super::following::{ALIVE, ALIVE_EVERY, Lines, last_seen, told};
+use super::super::following::{ALIVE, ALIVE_EVERY, Lines, last_seen};
 use super::super::{Gateway, unfolding};
 use super::Told;
 use crate::conversations::{Heard, Unkept};
@@ -19,7 +19,6 @@ use crate::wire::{Kind, Problem};
 
 struct Following {
     lines: Lines,
-    seen: u64,
     last: watch::Receiver<u64>,
     pieces: broadcast::Receiver<Heard>,
     ending: CancellationToken,
@@ -38,7 +37,12 @@ pub(in super::super) async fn follow<S: Start>(
     let (mut last, pieces) = conversation.listen();
     // What is there already is read without waiting.
     last.mark_changed();
-    let following = Following { lines: Lines::of(&path), seen, last, pieces, ending: gateway.ending.clone() };
+    let following = Following {
+        lines: Lines::of(&path, "/happened/kind", seen),
+        last,
+        pieces,
+        ending: gateway.ending.clone(),
+    };
     Ok(unfolding::events(following, step))
 }
 
@@ -71,14 +75,11 @@ async fn step(mut following: Following) -> Option<(Bytes, Following)> {
             Next::Piece(Err(broadcast::error::RecvError::Lagged(_))) => continue,
             Next::Piece(Err(broadcast::error::RecvError::Closed)) => return None,
             Next::Lines => {
-                let lines = following.lines.read().ok()?;
-                if !lines.is_empty() {
-                    // There may be more.
+                let news = following.lines.news().await.ok()?;
+                if news.is_more {
                     following.last.mark_changed();
                 }
-                let (text, seen) = told(&lines, "/happened/kind", following.seen);
-                following.seen = seen;
-                text
+                news.text
             }
         };
         if !text.is_empty() {

@@ -13,7 +13,7 @@ use ostler_process::tail::{Place, Tail};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::following::{ALIVE, ALIVE_EVERY, Lines, last_seen, told};
+use super::super::following::{ALIVE, ALIVE_EVERY, Lines, last_seen};
 use super::super::reading::query;
 use super::super::{Gateway, unfolding};
 use super::shapes::{Run, Runs};
@@ -109,7 +109,6 @@ struct Following {
     kept: Kept,
     lines: Lines,
     tail: Tail,
-    seen: u64,
     alive_at: Instant,
     ending: CancellationToken,
 }
@@ -124,9 +123,9 @@ pub(in super::super) async fn follow<S: Start>(
     let seen = last_seen(&headers, &uri)?;
     let kept = gateway.run(&headers, Scope::SessionsRead, &id).await?;
     let path = kept.folder.join("events.ndjson");
-    let (lines, tail) = (Lines::of(&path), Tail::new([Place::File(path)]));
+    let (lines, tail) = (Lines::of(&path, "/kind", seen), Tail::new([Place::File(path)]));
     let alive_at = Instant::now() + ALIVE_EVERY;
-    let following = Following { kept, lines, tail, seen, alive_at, ending: gateway.ending.clone() };
+    let following = Following { kept, lines, tail, alive_at, ending: gateway.ending.clone() };
     Ok(unfolding::events(following, step))
 }
 
@@ -134,14 +133,12 @@ async fn step(mut following: Following) -> Option<(Bytes, Following)> {
     loop {
         // Asked before it is read: what was written while it was under way is then told.
         let is_live = following.kept.is_live();
-        let lines = following.lines.read().ok()?;
-        let (text, seen) = told(&lines, "/kind", following.seen);
-        following.seen = seen;
-        if !text.is_empty() {
+        let news = following.lines.news().await.ok()?;
+        if !news.text.is_empty() {
             following.alive_at = Instant::now() + ALIVE_EVERY;
-            return Some((text.into(), following));
+            return Some((news.text.into(), following));
         }
-        if !lines.is_empty() {
+        if news.is_more {
             continue;
         }
         if !is_live {

@@ -19,7 +19,7 @@ use super::super::terms::slash;
 use super::super::{Gateway, reading};
 use super::shapes::{Interrupted, NewTurn, Turn};
 use super::{Told, answer, shaped};
-use crate::conversations::{Conversation, Ending, Opening};
+use crate::conversations::{Conversation, Ending, Kept, Opening, Unkept};
 use crate::live::Start;
 use crate::pool::Turn as Question;
 use crate::wire::{Kind, Problem};
@@ -39,7 +39,7 @@ pub(in super::super) async fn post<S: Start>(
     let asked = message(&new)?;
     gateway.refuse_if_held(&conversation)?;
     let underway = visitor.begin_turn()?;
-    let gone = |error: crate::conversations::Unkept| Problem::new(Kind::Held, &error.to_string());
+    let gone = |error: Unkept| Problem::new(Kind::Held, &error.to_string());
     let prior = match conversation.summary().so_far.turns {
         0 => Vec::new(),
         _ => history(&conversation, None)
@@ -66,11 +66,15 @@ pub(in super::super) async fn post<S: Start>(
         failed
     });
     if !new.wait {
-        return Ok(answer(StatusCode::ACCEPTED, &told(&conversation, &turn, after)));
+        let kept = kept(&conversation, &turn).await.ok();
+        return Ok(answer(StatusCode::ACCEPTED, &told(&conversation, &turn, kept, after)));
     }
     match running.await {
         Ok(Some(problem)) => Err(problem.into()),
-        Ok(None) | Err(_) => Ok(answer(StatusCode::OK, &told(&conversation, &turn, after))),
+        Ok(None) | Err(_) => {
+            let kept = kept(&conversation, &turn).await.ok();
+            Ok(answer(StatusCode::OK, &told(&conversation, &turn, kept, after)))
+        }
     }
 }
 
@@ -85,9 +89,15 @@ fn message(new: &NewTurn) -> Result<Message, Problem> {
     read.into_iter().next().ok_or_else(|| Problem::invalid("nothing is asked").about("text"))
 }
 
+/// A turn as it was written down, read where reading may take a while.
+async fn kept(conversation: &Arc<Conversation>, turn: &str) -> Result<Kept, Unkept> {
+    let (conversation, turn) = (conversation.clone(), turn.to_owned());
+    let read = tokio::task::spawn_blocking(move || conversation.turn(&turn));
+    read.await.unwrap_or(Err(Unkept::Lost))
+}
+
 /// A turn as it stands.
-fn told(conversation: &Conversation, turn: &str, after: u64) -> Turn {
-    let kept = conversation.turn(turn).ok();
+fn told(conversation: &Conversation, turn: &str, kept: Option<Kept>, after: u64) -> Turn {
     let end = kept.as_ref().and_then(|kept| kept.end.clone());
     let state = match &end {
         None => "in_flight",
@@ -118,8 +128,9 @@ pub(in super::super) async fn show<S: Start>(
     headers: HeaderMap,
 ) -> Told {
     let conversation = gateway.entered(&headers, Scope::SessionsRead, &id)?;
-    conversation.turn(&turn).map_err(|error| Problem::new(Kind::Absent, &error.to_string()).about("turn"))?;
-    Ok(answer(StatusCode::OK, &told(&conversation, &turn, 0)))
+    let absent = |error: Unkept| Problem::new(Kind::Absent, &error.to_string()).about("turn");
+    let kept = kept(&conversation, &turn).await.map_err(absent)?;
+    Ok(answer(StatusCode::OK, &told(&conversation, &turn, Some(kept), 0)))
 }
 
 /// Breaks off what is under way. What was said until then counts.
@@ -153,5 +164,32 @@ impl<S: Start> Gateway<S> {
             allow: Vec::new(),
             tools: String::new(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversations::{Bounds, Conversations};
+    use crate::elsewhere::done_elsewhere;
+
+    /// A journal may be long. It used to be read twice, while everybody waited.
+    #[test]
+    fn a_turn_is_not_read_on_the_runtimes_own_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let conversations = Conversations::open(folder.path(), Bounds::default()).unwrap();
+        let conversation = conversations.begin(Opening {
+            conversation: String::new(),
+            tenant: "a".to_owned(),
+            model: "claude".to_owned(),
+            cwd: None,
+            system: None,
+            permissions: "deny".to_owned(),
+            ask: false,
+            engine: "stream".to_owned(),
+            origin: "native".to_owned(),
+        });
+        let read = done_elsewhere(kept(&conversation, "none"), || {});
+        assert_eq!(read.map(|kept| kept.model).ok(), None, "there is no such turn");
     }
 }
