@@ -5,6 +5,7 @@ use ostler_agent::event::{AgentEvent, Part, TurnOutcome, Usage, sum};
 use ostler_agent::offering;
 use serde_json::Value;
 
+use crate::pool::BrokenOff;
 use crate::wire::{Piece, Problem, Stop};
 
 /// One turn, told.
@@ -14,6 +15,7 @@ pub struct Narration {
     open: String,
     told: Told,
     usage: Usage,
+    broken_off: BrokenOff,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,19 @@ enum Told {
 }
 
 impl Narration {
+    /// Who broke the turn off, if it is.
+    pub fn broken_off(&mut self, by: BrokenOff) {
+        self.broken_off = by;
+    }
+
+    /// What is told where nothing more comes.
+    pub fn left(&self, by: Option<BrokenOff>) -> Piece {
+        match by {
+            Some(by) => Piece::BrokenOff { by, usage: self.usage },
+            None => Piece::Failed(Problem::broke_off()),
+        }
+    }
+
     /// What the next event adds to the answer. After its end, nothing.
     pub fn hear(&mut self, event: &AgentEvent) -> Vec<Piece> {
         if self.told == Told::All {
@@ -57,7 +72,7 @@ impl Narration {
         };
         for piece in &pieces {
             self.told = match piece {
-                Piece::Ended { .. } | Piece::Failed(_) => Told::All,
+                Piece::Ended { .. } | Piece::BrokenOff { .. } | Piece::Failed(_) => Told::All,
                 Piece::Text(_) | Piece::TextEnded | Piece::Call { .. } => Told::Something,
             };
         }
@@ -99,7 +114,10 @@ impl Narration {
                 return vec![Piece::Failed(Problem::of_failure(failure))];
             }
             TurnOutcome::Called => Stop::ToolUse,
-            TurnOutcome::Interrupted => Stop::Interrupted,
+            TurnOutcome::Interrupted => {
+                pieces.push(Piece::BrokenOff { by: self.broken_off, usage: self.usage });
+                return pieces;
+            }
             TurnOutcome::Done { text } => {
                 // Agents that say all at the end.
                 if self.told == Told::Nothing && !text.is_empty() {

@@ -50,7 +50,11 @@ fn each_word_comes_once() {
         ),
         (
             vec![said("a", Delta), AgentEvent::TurnEnded(TurnOutcome::Interrupted), done("later")],
-            vec![text("a"), Piece::TextEnded, ended(Stop::Interrupted)],
+            vec![
+                text("a"),
+                Piece::TextEnded,
+                Piece::BrokenOff { by: BrokenOff::Asked, usage: Usage::default() },
+            ],
         ),
     ];
     for (events, want) in table {

@@ -17,7 +17,7 @@ mod spares;
 mod turn;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -129,6 +129,9 @@ pub enum TurnError {
     /// It took too long.
     #[error("{} took longer than {} s", .0.what(), .1.as_secs())]
     TooLong(Limit, Duration),
+    /// It was broken off, and the agent did not say within this time how far it had come.
+    #[error("the turn was broken off, and did not end within {} s", .1.as_secs())]
+    BrokenOff(BrokenOff, Duration),
     /// The agent waits for what only a person can give.
     #[error("the agent asks something that nobody can answer: {0}")]
     Blocked(String),
@@ -162,13 +165,29 @@ pub struct Answer {
     events: mpsc::Receiver<Result<AgentEvent, TurnError>>,
     settled: oneshot::Receiver<()>,
     stop: CancellationToken,
+    broken_off: Arc<OnceLock<BrokenOff>>,
     _stop: DropGuard,
+}
+
+/// Why a turn was broken off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BrokenOff {
+    /// Somebody who may do so wanted it: by [`Answer::stopper`], or at the agent itself.
+    #[default]
+    Asked,
+    /// The pool closes, and the turn did not end in time.
+    Closing,
 }
 
 impl Answer {
     /// Breaks the turn off when it is cancelled. What the agent still says is told, its end too.
     pub fn stopper(&self) -> CancellationToken {
         self.stop.clone()
+    }
+
+    /// Why the turn was broken off, if we did so. Known before its end is told.
+    pub fn broken_off(&self) -> Option<BrokenOff> {
+        self.broken_off.get().copied()
     }
 
     /// What comes next. The last is the end of the turn, or an error; then nothing. Cancel safe.
@@ -183,7 +202,7 @@ impl Answer {
 
     /// Breaks the turn off, and waits until the session waits again or is gone.
     pub async fn cancel(self) {
-        let Self { events, settled, stop: _, _stop: stop } = self;
+        let Self { events, settled, stop: _, broken_off: _, _stop: stop } = self;
         drop((events, stop));
         // The task ends without a word where the pool itself is gone.
         let _ = settled.await;
@@ -252,13 +271,16 @@ impl<S: Start> Pool<S> {
         let Beside { label, answers } = beside;
         let told_stop = stop.clone();
         let is_deaf = AtomicBool::new(false);
-        let work = Work { shared: self.shared.clone(), turn, label, events, stop, is_deaf };
+        let broken_off = Arc::new(OnceLock::new());
+        let told_why = broken_off.clone();
+        let work =
+            Work { shared: self.shared.clone(), turn, label, events, stop, broken_off: told_why, is_deaf };
         self.shared.tasks.spawn(async move {
             work.run(answers).await;
             // Nobody need wait for it.
             let _ = done.send(());
         });
-        Answer { events: told, settled, stop: told_stop, _stop: guard }
+        Answer { events: told, settled, stop: told_stop, broken_off, _stop: guard }
     }
 
     /// Keeps so many sessions ready on these terms: what is used is replaced. Nobody goes for them.

@@ -17,6 +17,7 @@ use ostler_agent::history::History;
 use ostler_agent::offering::Tool;
 use serde_json::Value;
 
+use crate::pool::BrokenOff;
 pub use problem::{Kind, Problem};
 
 /// An API.
@@ -119,6 +120,13 @@ pub enum Piece {
         /// What it took, as the agent tells it.
         usage: Usage,
     },
+    /// It was broken off, and is not whole.
+    BrokenOff {
+        /// Why.
+        by: BrokenOff,
+        /// What it took until then, as far as the agent told it.
+        usage: Usage,
+    },
     /// There will be no answer, or no more of it.
     Failed(Problem),
 }
@@ -136,15 +144,13 @@ pub enum Stop {
     ToolUse,
     /// The model would not.
     Refusal,
-    /// It was broken off.
-    Interrupted,
 }
 
 /// Writes an answer as server-sent events: `open` once, then its pieces. What it returns is sent as it is.
 pub trait Encoder: Send {
     /// The answer begins.
     fn open(&mut self) -> String;
-    /// A piece of it. Nothing is written after [`Piece::Ended`] and [`Piece::Failed`].
+    /// A piece of it. Nothing is written after one that ends it.
     fn piece(&mut self, piece: &Piece) -> String;
     /// Something that means nothing, so that nobody takes the connection for dead.
     fn alive(&self) -> String {
@@ -184,14 +190,27 @@ impl Format {
         }
     }
 
-    /// The whole answer. Of one that failed, the problem.
+    /// The whole answer. Of one that failed, the problem; so of one that was broken off, where the API has no word for
+    /// that.
     pub fn whole(self, head: &Head, pieces: &[Piece]) -> Result<Value, Problem> {
         let answer = Answer::of(pieces)?;
-        Ok(match self {
-            Self::Messages => anthropic::whole(head, &answer),
-            Self::Chat => chat::whole(head, &answer),
-            Self::Responses => responses::whole(head, &answer),
-        })
+        match (self, answer.end) {
+            (_, End::BrokenOff(by)) => {
+                self.broken_off(by)?;
+                Ok(responses::whole(head, &answer))
+            }
+            (Self::Messages, End::Stopped(stop)) => Ok(anthropic::whole(head, &answer, stop)),
+            (Self::Chat, End::Stopped(stop)) => Ok(chat::whole(head, &answer, stop)),
+            (Self::Responses, End::Stopped(_)) => Ok(responses::whole(head, &answer)),
+        }
+    }
+
+    /// An answer that was broken off is a problem, unless the API has a word for it: OpenAI's Responses can be cancelled.
+    pub(crate) fn broken_off(self, by: BrokenOff) -> Result<(), Problem> {
+        match (self, by) {
+            (Self::Responses, BrokenOff::Asked) => Ok(()),
+            (Self::Messages | Self::Chat | Self::Responses, _) => Err(Problem::of_break(by)),
+        }
     }
 
     /// A problem in this API's own shape.
@@ -203,12 +222,18 @@ impl Format {
     }
 }
 
-/// An answer that is whole.
+/// An answer that is over.
 #[derive(Debug, Clone, PartialEq)]
 struct Answer {
     parts: Vec<Part>,
-    stop: Stop,
+    end: End,
     usage: Usage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Stopped(Stop),
+    BrokenOff(BrokenOff),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -231,7 +256,11 @@ impl Answer {
                 }
                 Piece::Ended { stop, usage } => {
                     flush(&mut parts, &mut text);
-                    return Ok(Self { parts, stop: *stop, usage: *usage });
+                    return Ok(Self { parts, end: End::Stopped(*stop), usage: *usage });
+                }
+                Piece::BrokenOff { by, usage } => {
+                    flush(&mut parts, &mut text);
+                    return Ok(Self { parts, end: End::BrokenOff(*by), usage: *usage });
                 }
                 Piece::Failed(problem) => return Err(problem.clone()),
             }

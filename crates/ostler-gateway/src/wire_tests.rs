@@ -74,11 +74,59 @@ fn reasons_to_stop_have_their_words() {
         (Stop::MaxTokens, ["max_tokens", "length", "incomplete"]),
         (Stop::ToolUse, ["tool_use", "tool_calls", "completed"]),
         (Stop::Refusal, ["refusal", "content_filter", "incomplete"]),
-        (Stop::Interrupted, ["end_turn", "stop", "incomplete"]),
     ];
     for (stop, want) in table {
         assert_eq!(words(stop), want, "{stop:?}");
     }
+}
+
+#[test]
+fn half_an_answer_is_never_told_as_a_whole_one() {
+    let usage = Usage { input_tokens: Some(3), ..Usage::default() };
+    let pieces = |by| [Piece::Text("half".to_owned()), Piece::TextEnded, Piece::BrokenOff { by, usage }];
+    let streamed = |format: Format, pieces: &[Piece]| {
+        let mut encoder = format.encoder(head(), Delivery::Streamed { usage: Told::Yes });
+        let mut out = encoder.open();
+        out.extend(pieces.iter().map(|piece| encoder.piece(piece)));
+        out
+    };
+    // Its status, the type that Anthropic has for it, and the code that OpenAI has.
+    let table = [
+        (BrokenOff::Closing, 503, "overloaded_error", "closing"),
+        (BrokenOff::Asked, 499, "invalid_request_error", "cancelled"),
+    ];
+    for (by, status, kind, code) in table {
+        for format in [Format::Messages, Format::Chat] {
+            let problem = format.whole(&head(), &pieces(by)).unwrap_err();
+            assert_eq!(problem.kind.status(), status, "{format:?}");
+            let told = streamed(format, &pieces(by));
+            let last = told.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap();
+            let last: Value = serde_json::from_str(last).unwrap();
+            assert_eq!(last, format.problem(&problem), "{told}");
+            let word =
+                if format == Format::Messages { &last["error"]["type"] } else { &last["error"]["code"] };
+            assert_eq!(word, if format == Format::Messages { kind } else { code });
+            for end in
+                ["[DONE]", "message_delta", "message_stop", "\"finish_reason\":\"", "\"stop_reason\":\""]
+            {
+                assert!(!told.contains(end), "{end}: {told}");
+            }
+        }
+    }
+    // One API has words of its own for an answer that is not whole.
+    let told = Format::Responses.whole(&head(), &pieces(BrokenOff::Asked)).unwrap();
+    assert_eq!((&told["status"], &told["usage"]["input_tokens"]), (&json!("cancelled"), &json!(3)));
+    assert_eq!(told["output"][0]["content"][0]["text"], json!("half"));
+    let closing = Format::Responses.whole(&head(), &pieces(BrokenOff::Closing)).unwrap_err();
+    assert_eq!(closing.kind, Kind::Closing);
+    for (by, end) in [(BrokenOff::Asked, "incomplete"), (BrokenOff::Closing, "failed")] {
+        let told = streamed(Format::Responses, &pieces(by));
+        assert!(told.contains(&format!("event: response.{end}")) && !told.contains("response.completed"));
+        assert!(told.contains("\"input_tokens\":3"), "what is known is told: {told}");
+    }
+    let untold = [Piece::BrokenOff { by: BrokenOff::Asked, usage: Usage::default() }];
+    let told = Format::Responses.whole(&head(), &untold).unwrap();
+    assert_eq!(told["usage"], Value::Null, "what is not known is not zero");
 }
 
 /// One conversation with a call, as the three official libraries send it.

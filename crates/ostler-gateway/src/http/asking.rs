@@ -97,7 +97,7 @@ impl<S: Start> Gateway<S> {
         let mut response = match request.delivery {
             Delivery::Whole => body(StatusCode::OK, &whole(format, &head, answer).await?),
             Delivery::Streamed { .. } => {
-                let encoder = format.encoder(head, request.delivery);
+                let encoder = (format, format.encoder(head, request.delivery));
                 let response = Streaming::begin(answer, encoder, FIRST_WORD).await?;
                 response.map(|body| Lasting::body(body, underway))
             }
@@ -134,7 +134,10 @@ async fn whole(format: Format, head: &Head, mut answer: Recorded) -> Result<Valu
     let mut pieces: Vec<Piece> = Vec::new();
     while let Some(event) = answer.next().await {
         let event = event.map_err(|error| problem_of(&error))?;
+        narration.broken_off(answer.broken_off().unwrap_or_default());
         pieces.extend(narration.hear(&event));
     }
+    // Only where there was no end.
+    pieces.push(narration.left(answer.broken_off()));
     format.whole(head, &pieces)
 }

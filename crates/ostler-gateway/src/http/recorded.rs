@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::questions::Questions;
 use crate::conversations::Recorder;
-use crate::pool::{Answer, Reply, TurnError};
+use crate::pool::{Answer, BrokenOff, Reply, TurnError};
 
 /// An answer, and where it is written.
 pub(super) struct Recorded {
@@ -25,6 +25,11 @@ impl Recorded {
     ) -> Self {
         recorder.conversation().stoppable(recorder.turn(), answer.stopper());
         Self { answer, recorder, asking }
+    }
+
+    /// Who broke the turn off, if anybody did.
+    pub(super) fn broken_off(&self) -> Option<BrokenOff> {
+        self.answer.broken_off()
     }
 
     /// What comes next. Cancel safe.

@@ -54,6 +54,7 @@ pub(super) fn problem_of(error: &TurnError) -> Problem {
             };
             Problem::new(kind, &message)
         }
+        TurnError::BrokenOff(by, _) => Problem::of_break(*by),
         TurnError::TooLong(..) => Problem::new(Kind::TooLong, &error.to_string()),
         TurnError::Blocked(_) => Problem::new(Kind::Agent, &error.to_string()),
     }

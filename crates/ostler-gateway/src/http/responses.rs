@@ -49,11 +49,7 @@ pub(super) fn told(turn: &str, kept: &Kept) -> Value {
     pieces.extend(narration.hear(&AgentEvent::TurnEnded(outcome)));
     let mut told = Format::Responses.whole(&head, &pieces).unwrap_or_default();
     match &kept.end {
-        Some((Ending::Done | Ending::Called, _)) => {}
-        Some((Ending::Interrupted, _)) => {
-            told["status"] = json!("cancelled");
-            told["incomplete_details"] = Value::Null;
-        }
+        Some((Ending::Done | Ending::Called | Ending::Interrupted, _)) => {}
         Some((Ending::Failed, error)) => {
             told["status"] = json!("failed");
             told["error"] = json!({"code": "server_error", "message": error});

@@ -17,7 +17,7 @@ use super::recorded::Recorded;
 use super::refusing::problem_of;
 use crate::narration::Narration;
 use crate::pool::TurnError;
-use crate::wire::{Encoder, Piece, Problem};
+use crate::wire::{Encoder, Format, Piece, Problem};
 
 /// How often a sign of life is sent while the agent says nothing.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -42,7 +42,7 @@ impl Streaming {
     /// Waits for the first piece for a while, so that what fails at once has its own status.
     pub(super) async fn begin(
         answer: Recorded,
-        encoder: Box<dyn Encoder>,
+        (format, encoder): (Format, Box<dyn Encoder>),
         patience: Duration,
     ) -> Result<Response, Problem> {
         let mut alive = tokio::time::interval_at(Instant::now() + ALIVE_EVERY, ALIVE_EVERY);
@@ -57,6 +57,7 @@ impl Streaming {
                 match pieces.as_slice() {
                     [] => {}
                     [Piece::Failed(problem), ..] => return Err(problem.clone()),
+                    [Piece::BrokenOff { by, .. }, ..] => return format.broken_off(*by).map(|()| pieces),
                     _ => return Ok(pieces),
                 }
             }
@@ -77,16 +78,19 @@ impl Streaming {
     /// What an event adds. An answer without an end broke off.
     fn pieces(&mut self, event: Option<Result<AgentEvent, TurnError>>) -> Vec<Piece> {
         match event {
-            Some(Ok(event)) => self.narration.hear(&event),
+            Some(Ok(event)) => {
+                self.narration.broken_off(self.answer.broken_off().unwrap_or_default());
+                self.narration.hear(&event)
+            }
             Some(Err(error)) => vec![Piece::Failed(problem_of(&error))],
-            None => vec![Piece::Failed(Problem::broke_off())],
+            None => vec![self.narration.left(self.answer.broken_off())],
         }
     }
 
     fn write(&mut self, pieces: &[Piece]) {
         for piece in pieces {
             self.ready.push_str(&self.encoder.piece(piece));
-            if matches!(piece, Piece::Ended { .. } | Piece::Failed(_)) {
+            if matches!(piece, Piece::Ended { .. } | Piece::BrokenOff { .. } | Piece::Failed(_)) {
                 self.rest = Rest::Over;
             }
         }

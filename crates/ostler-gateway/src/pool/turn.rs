@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ostler_agent::event::{AgentEvent, TurnOutcome};
 use ostler_agent::offering;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::{Lease, Warmth, lease};
 use super::seats::Standing;
-use super::{Limit, Reply as Answered, Shared, Turn, TurnError, known_on};
+use super::{BrokenOff, Limit, Reply as Answered, Shared, Turn, TurnError, known_on};
 use crate::live::{AnsweredBy, LiveSession, Phase, Start};
 
 pub(super) struct Work<S: Start> {
@@ -27,6 +27,8 @@ pub(super) struct Work<S: Start> {
     pub(super) events: mpsc::Sender<Result<AgentEvent, TurnError>>,
     /// Whoever waited for the answer is gone, or the pool closes.
     pub(super) stop: CancellationToken,
+    /// Why the turn was broken off, once it is.
+    pub(super) broken_off: Arc<OnceLock<BrokenOff>>,
     /// Whoever waited for the answer takes nothing of it.
     pub(super) is_deaf: AtomicBool,
 }
@@ -88,7 +90,10 @@ impl<S: Start> Work<S> {
         loop {
             let leased = lease(&self.shared, &self.turn, &self.stop).await;
             let failed = match leased {
-                Ok(None) => return,
+                Ok(None) => {
+                    self.break_off();
+                    return;
+                }
                 Ok(Some(lease)) => match self.ask(lease, &mut answers).await {
                     Asked::Over => return,
                     // Another one, or a new one: each that is found so is gone, so this ends.
@@ -112,6 +117,7 @@ impl<S: Start> Work<S> {
             Warmth::Cold => Cow::Owned(self.turn.history.asked()),
         };
         let Some(asked) = self.unless_left(session.ask(&question, self.turn.slash)).await else {
+            self.break_off();
             // How much of the question it has heard nobody knows.
             lease.close().await;
             return Asked::Over;
@@ -137,6 +143,12 @@ impl<S: Start> Work<S> {
             && matches!(failed, TurnError::Session(_))
             && !self.stop.is_cancelled();
         if is_stale { Asked::Stale } else { Asked::Failed(failed) }
+    }
+
+    /// The turn is being broken off: for the reason that came first.
+    fn break_off(&self) -> BrokenOff {
+        let is_closing = self.shared.stop.is_cancelled();
+        *self.broken_off.get_or_init(|| if is_closing { BrokenOff::Closing } else { BrokenOff::Asked })
     }
 
     /// What comes of it, unless whoever asked goes away and it does not end soon.
@@ -171,6 +183,7 @@ impl<S: Start> Work<S> {
                 biased;
                 () = self.stop.cancelled(), if settle.is_none() => {
                     settle = Some(Instant::now() + patience.settle);
+                    self.break_off();
                     session.interrupt().await?;
                     continue;
                 }
@@ -182,7 +195,7 @@ impl<S: Start> Work<S> {
                 () = tokio::time::sleep_until(until) => {
                     let is_silent = silent < last;
                     return Err(match (is_silent, settle) {
-                        (_, Some(_)) => TurnError::TooLong(Limit::Turn, patience.settle),
+                        (_, Some(_)) => TurnError::BrokenOff(self.break_off(), patience.settle),
                         (true, None) => TurnError::TooLong(Limit::Silence, patience.silence),
                         (false, None) => TurnError::TooLong(Limit::Turn, patience.turn),
                     });
@@ -242,8 +255,11 @@ impl<S: Start> Work<S> {
             biased;
             () = self.events.closed() => self.stop.cancel(),
             sent = self.events.send(told) => drop(sent),
-            // Nobody is waited for any more.
-            () = self.shared.stop.cancelled() => {}
+            // Nobody is waited for any more: who did not take this is not told the end either.
+            () = self.shared.stop.cancelled() => {
+                self.break_off();
+                self.is_deaf.store(true, Ordering::Relaxed);
+            }
             () = tokio::time::sleep(self.shared.patience.unread) => {
                 self.is_deaf.store(true, Ordering::Relaxed);
                 self.stop.cancel();

@@ -64,10 +64,9 @@ fn system(system: &Value) -> Result<Option<String>, Problem> {
     Ok((!system.is_empty()).then_some(system))
 }
 
-/// An answer that was broken off has the reason of one that ended, since programs know no other.
 fn stop_word(stop: Stop) -> &'static str {
     match stop {
-        Stop::EndTurn | Stop::Interrupted => "end_turn",
+        Stop::EndTurn => "end_turn",
         Stop::StopSequence => "stop_sequence",
         Stop::MaxTokens => "max_tokens",
         Stop::ToolUse => "tool_use",
@@ -99,12 +98,12 @@ fn message(head: &Head, content: &Value, stop: Option<Stop>, usage: &Usage) -> V
     })
 }
 
-pub(super) fn whole(head: &Head, answer: &Answer) -> Value {
+pub(super) fn whole(head: &Head, answer: &Answer, stop: Stop) -> Value {
     let content = answer.parts.iter().map(|part| match part {
         Part::Text(text) => json!({"type": "text", "text": text}),
         Part::Call { id, tool, input } => json!({"type": "tool_use", "id": id, "name": tool, "input": input}),
     });
-    message(head, &content.collect(), Some(answer.stop), &answer.usage)
+    message(head, &content.collect(), Some(stop), &answer.usage)
 }
 
 /// The answer as server-sent events.
@@ -150,6 +149,12 @@ impl Stream {
             Open::Nothing | Open::Closed => String::new(),
         }
     }
+
+    /// Without the events that end a whole answer: nobody may take half of one for it.
+    fn fail(&mut self, problem: &Problem) -> String {
+        self.block = Open::Closed;
+        event("error", &problem.of_anthropic())
+    }
 }
 
 impl Encoder for Stream {
@@ -186,10 +191,8 @@ impl Encoder for Stream {
                 out += &event("message_delta", &data);
                 out + &event("message_stop", &json!({"type": "message_stop"}))
             }
-            Piece::Failed(problem) => {
-                self.block = Open::Closed;
-                event("error", &problem.of_anthropic())
-            }
+            Piece::BrokenOff { by, .. } => self.fail(&Problem::of_break(*by)),
+            Piece::Failed(problem) => self.fail(problem),
         }
     }
 

@@ -165,10 +165,9 @@ pub(super) fn picture(url: &str) -> Result<Value, &'static str> {
     Ok(json!({"type": "image", "source": source}))
 }
 
-/// An answer that was broken off has the reason of one that ended, since programs know no other.
 fn finish_word(stop: Stop) -> &'static str {
     match stop {
-        Stop::EndTurn | Stop::StopSequence | Stop::Interrupted => "stop",
+        Stop::EndTurn | Stop::StopSequence => "stop",
         Stop::MaxTokens => "length",
         Stop::ToolUse => "tool_calls",
         Stop::Refusal => "content_filter",
@@ -193,7 +192,7 @@ fn call_json(id: &str, tool: &str, input: &Value) -> Value {
     json!({"id": id, "type": "function", "function": {"name": tool, "arguments": input.to_string()}})
 }
 
-pub(super) fn whole(head: &Head, answer: &Answer) -> Value {
+pub(super) fn whole(head: &Head, answer: &Answer, stop: Stop) -> Value {
     let mut texts = Vec::new();
     let mut calls = Vec::new();
     for part in &answer.parts {
@@ -208,7 +207,7 @@ pub(super) fn whole(head: &Head, answer: &Answer) -> Value {
         message["tool_calls"] = json!(calls);
     }
     let choice =
-        json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish_word(answer.stop)});
+        json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish_word(stop)});
     json!({
         "id": id(head),
         "object": "chat.completion",
@@ -259,6 +258,12 @@ impl Stream {
         let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish});
         data(&self.chunk(&json!([choice])))
     }
+
+    /// Without a reason to finish and `[DONE]`: nobody may take half an answer for a whole one.
+    fn fail(&mut self, problem: &Problem) -> String {
+        self.text = Text::Closed;
+        data(&problem.of_openai())
+    }
 }
 
 fn data(value: &Value) -> String {
@@ -300,10 +305,8 @@ impl Encoder for Stream {
                 }
                 out + "data: [DONE]\n\n"
             }
-            Piece::Failed(problem) => {
-                self.text = Text::Closed;
-                data(&problem.of_openai())
-            }
+            Piece::BrokenOff { by, .. } => self.fail(&Problem::of_break(*by)),
+            Piece::Failed(problem) => self.fail(problem),
         }
     }
 }

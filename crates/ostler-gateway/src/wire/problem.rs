@@ -4,6 +4,8 @@ use ostler_agent::event::{Failure, FailureClass};
 use ostler_agent::leasing::Refused;
 use serde_json::{Value, json};
 
+use crate::pool::BrokenOff;
+
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -38,6 +40,8 @@ pub enum Kind {
     TooMany,
     /// The program went away.
     Gone,
+    /// Somebody broke the answer off. Nothing that a library tries again by itself.
+    Cancelled,
     /// Not built.
     Unbuilt,
     /// The agent failed.
@@ -62,7 +66,7 @@ impl Kind {
             Self::Held => 409,
             Self::TooLarge => 413,
             Self::TooMany => 429,
-            Self::Gone => 499,
+            Self::Gone | Self::Cancelled => 499,
             Self::Unbuilt => 501,
             Self::Agent => 502,
             Self::Overloaded | Self::Closing => 503,
@@ -80,7 +84,7 @@ impl Kind {
 
     fn of_anthropic(self) -> &'static str {
         match self {
-            Self::Invalid | Self::Held | Self::Slow => "invalid_request_error",
+            Self::Invalid | Self::Held | Self::Slow | Self::Cancelled => "invalid_request_error",
             Self::Key => "authentication_error",
             Self::Forbidden => "permission_error",
             Self::Absent => "not_found_error",
@@ -105,6 +109,7 @@ impl Kind {
             Self::TooLarge => (INVALID, "request_too_large"),
             Self::TooMany => ("rate_limit_error", "rate_limit_exceeded"),
             Self::Gone => ("server_error", "client_gone"),
+            Self::Cancelled => (INVALID, "cancelled"),
             Self::Unbuilt => ("server_error", "not_implemented"),
             Self::Agent => ("server_error", "agent_failed"),
             Self::Overloaded => ("server_error", "overloaded"),
@@ -140,6 +145,16 @@ impl Problem {
     /// The agent stopped in the middle of its answer.
     pub(crate) fn broke_off() -> Self {
         Self::new(Kind::Agent, "the agent's answer broke off")
+    }
+
+    /// The answer was broken off, and is not whole.
+    pub(crate) fn of_break(by: BrokenOff) -> Self {
+        match by {
+            BrokenOff::Closing => {
+                Self::new(Kind::Closing, "the server ended before the answer did: it is not whole")
+            }
+            BrokenOff::Asked => Self::new(Kind::Cancelled, "the answer was broken off: it is not whole"),
+        }
     }
 
     /// The agent reports a failure.

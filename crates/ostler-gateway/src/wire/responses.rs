@@ -7,7 +7,8 @@ use super::chat::{called, picture};
 use super::fields::{Fields, flag, named, text};
 use super::tools;
 use super::{
-    Answer, Delivery, Encoder, Format, Head, Part, Piece, Problem, Request, Stop, Told, event, history,
+    Answer, BrokenOff, Delivery, Encoder, End, Format, Head, Part, Piece, Problem, Request, Stop, Told,
+    event, history,
 };
 
 pub(super) const FIELDS: Fields = Fields {
@@ -154,13 +155,17 @@ fn usage_json(usage: &Usage) -> Value {
     })
 }
 
+/// An agent that is broken off need not tell what it used: that is not nothing.
+fn usage_if_told(usage: &Usage) -> Value {
+    if *usage == Usage::default() { Value::Null } else { usage_json(usage) }
+}
+
 /// Why an answer is not complete, in this API's words.
 fn incomplete(stop: Stop) -> Option<&'static str> {
     match stop {
         Stop::EndTurn | Stop::StopSequence | Stop::ToolUse => None,
         Stop::MaxTokens => Some("max_output_tokens"),
         Stop::Refusal => Some("content_filter"),
-        Stop::Interrupted => Some("interrupted"),
     }
 }
 
@@ -168,7 +173,11 @@ fn incomplete(stop: Stop) -> Option<&'static str> {
 enum Standing<'a> {
     Open,
     Ended(Stop, &'a Usage),
-    Failed(&'a Problem),
+    /// Somebody broke it off, as this API lets programs do.
+    Cancelled(&'a Usage),
+    /// The same, as a stream tells it: it has no event for `cancelled`.
+    Interrupted(&'a Usage),
+    Failed(&'a Problem, &'a Usage),
 }
 
 fn response(head: &Head, output: &[Value], standing: &Standing<'_>) -> Value {
@@ -179,9 +188,13 @@ fn response(head: &Head, output: &[Value], standing: &Standing<'_>) -> Value {
             let status = if reason.is_some() { "incomplete" } else { "completed" };
             (status, usage_json(usage), reason, Value::Null)
         }
-        Standing::Failed(problem) => {
+        Standing::Cancelled(usage) => ("cancelled", usage_if_told(usage), None, Value::Null),
+        Standing::Interrupted(usage) => {
+            ("incomplete", usage_if_told(usage), Some("interrupted"), Value::Null)
+        }
+        Standing::Failed(problem, usage) => {
             let error = json!({"code": "server_error", "message": problem.message});
-            ("failed", Value::Null, None, error)
+            ("failed", usage_if_told(usage), None, error)
         }
     };
     json!({
@@ -234,7 +247,11 @@ pub(super) fn whole(head: &Head, answer: &Answer) -> Value {
         Part::Call { id, tool, input } => call_item(head, at, id, tool, &input.to_string(), "completed"),
     });
     let output: Vec<Value> = output.collect();
-    response(head, &output, &Standing::Ended(answer.stop, &answer.usage))
+    let standing = match answer.end {
+        End::Stopped(stop) => Standing::Ended(stop, &answer.usage),
+        End::BrokenOff(_) => Standing::Cancelled(&answer.usage),
+    };
+    response(head, &output, &standing)
 }
 
 /// The answer as server-sent events.
@@ -316,6 +333,15 @@ impl Stream {
     }
 }
 
+impl Stream {
+    fn fail(&mut self, problem: &Problem, usage: &Usage) -> String {
+        let out = self.leave();
+        self.text = Text::Over;
+        let response = response(&self.head, &self.output, &Standing::Failed(problem, usage));
+        out + &self.event("response.failed", json!({"response": response}))
+    }
+}
+
 impl Encoder for Stream {
     fn open(&mut self) -> String {
         let response = response(&self.head, &[], &Standing::Open);
@@ -354,12 +380,16 @@ impl Encoder for Stream {
                 let response = response(&self.head, &self.output, &Standing::Ended(*stop, usage));
                 out + &self.event(name, json!({"response": response}))
             }
-            Piece::Failed(problem) => {
+            Piece::BrokenOff { by: BrokenOff::Asked, usage } => {
                 let out = self.leave();
                 self.text = Text::Over;
-                let response = response(&self.head, &self.output, &Standing::Failed(problem));
-                out + &self.event("response.failed", json!({"response": response}))
+                let response = response(&self.head, &self.output, &Standing::Interrupted(usage));
+                out + &self.event("response.incomplete", json!({"response": response}))
             }
+            Piece::BrokenOff { by: by @ BrokenOff::Closing, usage } => {
+                self.fail(&Problem::of_break(*by), usage)
+            }
+            Piece::Failed(problem) => self.fail(problem, &Usage::default()),
         }
     }
 }

@@ -6,10 +6,12 @@ use std::time::Duration;
 use ostler_agent::leasing::Limits;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
 
 use crate::house::{DEADLINE, Got, House, asked, head, messages};
 
 const RESPONSES: &str = "/v1/responses";
+const MESSAGES: &str = "/v1/messages";
 
 fn text(got: &Got) -> String {
     got.json()["output"][0]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
@@ -160,20 +162,9 @@ async fn who_names_anothers_conversation_gets_one_of_his_own() {
 #[tokio::test]
 async fn an_answer_under_way_is_broken_off_from_elsewhere() {
     let house = House::open(Limits::default()).await;
-    for (path, prefix) in [(RESPONSES, "resp_"), ("/v1/chat/completions", "chatcmpl-")] {
-        let body = json!({"model": "claude", "stream": true, "input": "hang"});
-        let chat = json!({"model": "claude", "stream": true, "messages": messages(&[("user", "hang")])});
-        let body = if path == RESPONSES { body } else { chat };
-        let mut stream = house.ask(&head(path, "ostler_1"), &body.to_string()).await;
-        let mut heard = String::new();
-        let read = async {
-            let mut buffer = [0; 4096];
-            while !heard.contains("half") {
-                let count = stream.read(&mut buffer).await.unwrap();
-                heard.push_str(&String::from_utf8_lossy(&buffer[..count]));
-            }
-        };
-        tokio::time::timeout(DEADLINE, read).await.unwrap();
+    for (path, prefix) in DOORS {
+        let mut stream = house.ask(&head(path, "ostler_1"), &hang(path, true).to_string()).await;
+        let heard = until_half(&mut stream).await;
         let from = heard.find(prefix).unwrap();
         let end = heard[from..].find('"').unwrap();
         let id = heard[from..from + end].to_owned();
@@ -185,12 +176,122 @@ async fn an_answer_under_way_is_broken_off_from_elsewhere() {
         assert_eq!(foreign.status, 404);
         let got = house.get(&head(&format!("{path}/{id}/cancel"), "ostler_1"), "").await;
         assert_eq!((got.status, &got.json()["status"]), (200, &json!("cancelled")), "{}", got.body);
-        // Whoever reads it is told its end.
+        // Whoever reads it is told that it is not whole.
         let mut rest = String::new();
         tokio::time::timeout(DEADLINE, stream.read_to_string(&mut rest)).await.unwrap().unwrap();
-        assert!(rest.contains("interrupted") || rest.contains("[DONE]"), "{rest}");
+        let last = last_of(&rest);
+        match path {
+            RESPONSES => assert_eq!(
+                (&last["type"], &last["response"]["incomplete_details"]["reason"]),
+                (&json!("response.incomplete"), &json!("interrupted"))
+            ),
+            MESSAGES => assert_eq!(
+                (&last["type"], &last["error"]["type"]),
+                (&json!("error"), &json!("invalid_request_error"))
+            ),
+            _ => assert_eq!(last["error"]["code"], json!("cancelled")),
+        }
+        assert!(!rest.contains("[DONE]") && !rest.contains("message_stop"), "{rest}");
     }
     house.close().await;
+}
+
+#[tokio::test]
+async fn a_whole_answer_that_is_broken_off_from_elsewhere_is_none() {
+    let house = House::open(Limits::default()).await;
+    for (count, (path, _)) in (1..).zip(DOORS) {
+        let body = hang(path, false).to_string();
+        let head = head(path, "ostler_owner");
+        let answered = house.get(&head, &body);
+        let broken_off = async {
+            while house.stage.log(|log| log.asked.len()) < count {
+                tokio::task::yield_now().await;
+            }
+            let sessions = house.bare("GET", "/api/v1/sessions", "ostler_owner").await.json();
+            let sessions = sessions["sessions"].as_array().unwrap();
+            let busy = sessions.iter().find(|session| !session["turn"].is_null()).unwrap();
+            let path = format!("/api/v1/sessions/{}/interrupt", busy["id"].as_str().unwrap());
+            assert_eq!(house.bare("POST", &path, "ostler_owner").await.status, 200);
+        };
+        let (got, ()) =
+            tokio::time::timeout(DEADLINE, async { tokio::join!(answered, broken_off) }).await.unwrap();
+        match path {
+            RESPONSES => {
+                assert_eq!((got.status, &got.json()["status"]), (200, &json!("cancelled")));
+                assert_eq!(got.json()["usage"], Value::Null, "the agent told none");
+            }
+            // Libraries try 408, 409, 429 and 5xx again by themselves: somebody did not want it.
+            _ => assert_eq!(got.status, 499, "{}", got.body),
+        }
+    }
+    house.close().await;
+}
+
+/// The three APIs, and how the ids of their answers begin.
+const DOORS: [(&str, &str); 3] =
+    [(RESPONSES, "resp_"), ("/v1/chat/completions", "chatcmpl-"), (MESSAGES, "msg_")];
+
+/// A question whose answer has no end.
+fn hang(path: &str, stream: bool) -> Value {
+    match path {
+        RESPONSES => json!({"model": "claude", "stream": stream, "input": "hang"}),
+        _ => {
+            let mut body = asked(&[("user", "hang")]);
+            body["stream"] = json!(stream);
+            body
+        }
+    }
+}
+
+async fn until_half(stream: &mut TcpStream) -> String {
+    let mut heard = String::new();
+    let read = async {
+        let mut buffer = [0; 4096];
+        while !heard.contains("half") {
+            let count = stream.read(&mut buffer).await.unwrap();
+            heard.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+    };
+    tokio::time::timeout(DEADLINE, read).await.unwrap();
+    heard
+}
+
+/// The last thing that a stream told.
+fn last_of(told: &str) -> Value {
+    let last = told.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {told}"))
+}
+
+#[tokio::test]
+async fn an_answer_that_the_end_of_the_server_breaks_off_is_an_error() {
+    for (path, _) in DOORS {
+        let mut house = House::open(Limits::default()).await;
+        let mut streamed = house.ask(&head(path, "ostler_1"), &hang(path, true).to_string()).await;
+        let mut whole = house.ask(&head(path, "ostler_2"), &hang(path, false).to_string()).await;
+        until_half(&mut streamed).await;
+        let both = async {
+            while house.stage.log(|log| log.asked.len()) < 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, both).await.unwrap();
+        drop(house.stop.take());
+        let (mut rest, mut answer) = (String::new(), String::new());
+        let read = async {
+            streamed.read_to_string(&mut rest).await.unwrap();
+            whole.read_to_string(&mut answer).await.unwrap();
+        };
+        tokio::time::timeout(DEADLINE, read).await.unwrap();
+        let last = last_of(&rest);
+        match path {
+            RESPONSES => assert_eq!(last["type"], json!("response.failed")),
+            MESSAGES => assert_eq!(last["error"]["type"], json!("overloaded_error")),
+            _ => assert_eq!(last["error"]["code"], json!("closing")),
+        }
+        assert!(!rest.contains("[DONE]") && !rest.contains("message_stop"), "{rest}");
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after"), "{answer}");
+        house.close().await;
+    }
 }
 
 #[tokio::test]
