@@ -272,6 +272,20 @@ fn what_is_wrong_is_told_with_its_field() {
 }
 
 #[test]
+fn only_a_model_that_is_not_there_is_a_model_not_found() {
+    let absent = |field: Option<&str>| {
+        let problem = Problem::new(Kind::Absent, "there is none");
+        let problem = match field {
+            Some(field) => problem.about(field),
+            None => problem,
+        };
+        Format::Chat.problem(&problem)["error"]["code"].as_str().unwrap().to_owned()
+    };
+    let codes = [Some("model"), Some("id"), Some("x-ostler-conversation"), None].map(absent);
+    assert_eq!(codes, ["model_not_found", "not_found", "not_found", "not_found"]);
+}
+
+#[test]
 fn tools_that_may_not_be_used_are_not_offered() {
     let body = |choice: Value| {
         json!({"model": "m", "tools": [{"type": "function", "function": {"name": "t"}}], "tool_choice": choice,

@@ -6,6 +6,12 @@ use serde_json::{Value, json};
 
 use crate::pool::BrokenOff;
 
+/// What OpenAI calls most problems of a request.
+const INVALID: &str = "invalid_request_error";
+
+/// The field that names a model.
+const MODEL: &str = "model";
+
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -76,10 +82,7 @@ impl Kind {
 
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Absent => "not_found",
-            kind => kind.of_openai().1,
-        }
+        self.of_openai().1
     }
 
     fn of_anthropic(self) -> &'static str {
@@ -98,12 +101,11 @@ impl Kind {
 
     /// Its type and its code.
     fn of_openai(self) -> (&'static str, &'static str) {
-        const INVALID: &str = "invalid_request_error";
         match self {
             Self::Invalid => (INVALID, "invalid_request"),
             Self::Key => (INVALID, "invalid_api_key"),
             Self::Forbidden => (INVALID, "permission_denied"),
-            Self::Absent => (INVALID, "model_not_found"),
+            Self::Absent => (INVALID, "not_found"),
             Self::Held => (INVALID, "conflict"),
             Self::Slow => (INVALID, "request_timeout"),
             Self::TooLarge => (INVALID, "request_too_large"),
@@ -194,7 +196,11 @@ impl Problem {
     }
 
     pub(super) fn of_openai(&self) -> Value {
-        let (kind, code) = self.kind.of_openai();
+        let (kind, code) = match (self.kind, self.field.as_deref()) {
+            // This API's own word, for a model and nothing else.
+            (Kind::Absent, Some(MODEL)) => (INVALID, "model_not_found"),
+            (kind, _) => kind.of_openai(),
+        };
         json!({"error": {"message": self.message, "type": kind, "param": self.field, "code": code}})
     }
 }
