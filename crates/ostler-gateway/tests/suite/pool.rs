@@ -8,7 +8,7 @@ use ostler_agent::event::{AgentEvent, Part, TurnOutcome};
 use ostler_agent::history::History;
 use ostler_agent::leasing::{Limits, Place, Refused, Terms};
 use ostler_gateway::live::Phase;
-use ostler_gateway::pool::{Answer, Limit, Patience, Pool, State, Turn, TurnError};
+use ostler_gateway::pool::{Answer, BrokenOff, Limit, Patience, Pool, State, Turn, TurnError};
 use ostler_process::terminal::pty::Size;
 use serde_json::{Value, json};
 
@@ -339,6 +339,41 @@ async fn limits_of_time_are_told() {
     assert_eq!(late, Err(TurnError::TooLong(Limit::Silence, short.silence)));
     assert_eq!(states(&pool), []);
     pool.close(Duration::ZERO).await;
+}
+
+/// Somebody's wish and the end of the pool are two things, also where the agent does not say how far it had come.
+#[tokio::test]
+async fn why_a_turn_was_broken_off_is_told() {
+    for (prompt, ended) in [("hang", true), ("deaf", false)] {
+        for by in [BrokenOff::Asked, BrokenOff::Closing] {
+            let (stage, patience) = (Stage::default(), if ended { patience() } else { impatience() });
+            let pool = Pool::new(stage.clone(), Limits::default(), patience);
+            let mut answer = pool.complete(turn("a", &[user(prompt)]));
+            until("it is asked", || stage.log(|log| !log.asked.is_empty())).await;
+            assert_eq!(answer.broken_off(), None);
+            let stop = answer.stopper();
+            let last = async {
+                let mut last = None;
+                while let Some(event) = answer.next().await {
+                    last = Some(event);
+                }
+                last.unwrap()
+            };
+            let closing = async {
+                match by {
+                    BrokenOff::Asked => stop.cancel(),
+                    BrokenOff::Closing => pool.close(Duration::ZERO).await,
+                }
+            };
+            let (last, ()) = tokio::join!(last, closing);
+            assert_eq!(answer.broken_off(), Some(by));
+            match ended {
+                true => assert_eq!(last, Ok(AgentEvent::TurnEnded(TurnOutcome::Interrupted))),
+                false => assert_eq!(last, Err(TurnError::BrokenOff(by, patience.settle))),
+            }
+            pool.close(Duration::ZERO).await;
+        }
+    }
 }
 
 /// Who takes nothing is broken off like one who is gone; who takes a little now and then is not.
