@@ -220,7 +220,7 @@ const orders = {
   async models() {
     const found = [];
     for await (const { id } of client.models.list()) found.push(id);
-    tell({ models: found });
+    tell({ models: found, one: (await client.models.retrieve("claude/opus")).id });
   },
 };
 

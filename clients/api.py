@@ -284,14 +284,30 @@ def wrong(order):
 
 
 def models(_):
-    tell(models=[model.id for model in client.models.list()])
+    tell(models=[model.id for model in client.models.list()], one=client.models.retrieve("claude/opus").id)
+
+
+def parameters(_):
+    """What the library itself lets a program send, in a body."""
+    from anthropic.types import message_create_params as of_messages
+    from anthropic.types.beta import message_create_params as of_beta
+    from openai.types.chat import completion_create_params as of_chat
+    from openai.types.responses import response_create_params as of_responses
+
+    sent = {
+        "messages": [of_messages.MessageCreateParamsStreaming, of_beta.MessageCreateParamsStreaming],
+        "chat": [of_chat.CompletionCreateParamsStreaming],
+        "responses": [of_responses.ResponseCreateParamsStreaming],
+    }
+    names = {name for shape in sent[API] for name in shape.__annotations__}
+    # This one becomes a header.
+    tell(parameters=sorted(names - {"betas"}))
 
 
 for line in sys.stdin:
     order = json.loads(line)
     try:
-        {"say": say, "use": use, "leave": leave, "words": words, "edit": edit, "wrong": wrong, "models": models}[
-            order["do"]
-        ](order)
+        orders = [say, use, leave, words, edit, wrong, models, parameters]
+        {one.__name__: one for one in orders}[order["do"]](order)
     except Exception as error:  # Whatever it is, the test is to tell it.
         tell(failed=f"{type(error).__name__}: {error}")

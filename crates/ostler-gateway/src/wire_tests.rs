@@ -250,6 +250,10 @@ fn what_is_wrong_is_told_with_its_field() {
         (messages(json!({"stream": "yes"})), "stream"),
         (messages(json!({"system": 7})), "system"),
         (messages(json!({"invented": 1})), "invented"),
+        (messages(json!({"thread": {"type": "create"}})), "thread"),
+        (messages(json!({"compaction": {}})), "compaction"),
+        (chat(json!({"functions": []})), "functions"),
+        (chat(json!({"function_call": "auto"})), "function_call"),
         (chat(json!({"n": 2})), "n"),
         (chat(json!({"logprobs": true})), "logprobs"),
         (chat(json!({"invented": 1})), "invented"),
@@ -283,6 +287,13 @@ fn only_a_model_that_is_not_there_is_a_model_not_found() {
     };
     let codes = [Some("model"), Some("id"), Some("x-ostler-conversation"), None].map(absent);
     assert_eq!(codes, ["model_not_found", "not_found", "not_found", "not_found"]);
+}
+
+#[test]
+fn a_cache_control_at_the_top_is_no_mistake() {
+    let body = json!({"model": "m", "max_tokens": 1, "cache_control": {"type": "ephemeral"},
+        "messages": [{"role": "user", "content": "x"}]});
+    assert_eq!(Format::Messages.read(&body).unwrap().ignored, ["cache_control", "max_tokens"]);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{Request as Incoming, State};
-use axum::http::StatusCode;
+use axum::extract::{Path, Request as Incoming, State};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use ostler_agent::access::Scope;
 use ostler_agent::agent::Engine;
@@ -135,6 +135,16 @@ impl Models {
         Ok(models)
     }
 
+    /// As it is in the list, or would be: every model of an agent can be asked for, and only the agent knows them all.
+    fn shown(&self, named: &str) -> Result<Value, Problem> {
+        let model = self.find(named)?;
+        let mut listed = model.served.listed(named);
+        if self.aliases.contains_key(named) {
+            listed["ostler"]["means"] = json!(model.first_name());
+        }
+        Ok(listed)
+    }
+
     pub(super) fn find(&self, named: &str) -> Result<Model, Problem> {
         if let Some(model) = self.aliases.get(named) {
             return Ok(model.clone());
@@ -166,9 +176,24 @@ impl Models {
     }
 }
 
+/// In whose shape a problem is told: both families ask at the same door.
+fn family(headers: &HeaderMap) -> Format {
+    if headers.contains_key("anthropic-version") { Format::Messages } else { Format::Chat }
+}
+
+/// One of them. A name may have `/` in it.
+pub(super) async fn show<S: Start>(
+    State(gateway): State<Arc<Gateway<S>>>,
+    Path(named): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let found = gateway.admit(&headers, Scope::Chat).and_then(|_| gateway.models.shown(&named));
+    found.map_or_else(|problem| refuse(family(&headers), &problem), |model| body(StatusCode::OK, &model))
+}
+
 /// The list, for whoever may come in.
 pub(super) async fn list<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incoming: Incoming) -> Response {
-    let is_anthropic = incoming.headers().contains_key("anthropic-version");
+    let family = family(incoming.headers());
     match gateway.admit(incoming.headers(), Scope::Chat) {
         Ok(_) => {
             let Models { served, aliases } = &gateway.models;
@@ -184,7 +209,7 @@ pub(super) async fn list<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incom
             let list = json!({"object": "list", "data": models, "has_more": false, "first_id": first, "last_id": last});
             body(StatusCode::OK, &list)
         }
-        Err(problem) => refuse(if is_anthropic { Format::Messages } else { Format::Chat }, &problem),
+        Err(problem) => refuse(family, &problem),
     }
 }
 

@@ -36,6 +36,11 @@ impl Doc {
         self.path.starts_with(native::PREFIX)
     }
 
+    /// The path as it is told: a name that may have `/` in it is a name.
+    pub(super) fn told_path(&self) -> String {
+        self.path.replace("{*", "{")
+    }
+
     /// Under which heading it stands.
     pub(super) fn group_name(&self) -> &'static str {
         match self.path {
@@ -100,7 +105,7 @@ pub(super) fn document(docs: &[Doc]) -> Value {
     let mut generator = settings.into_generator();
     let mut paths: Map<String, Value> = Map::new();
     for doc in docs {
-        let path = paths.entry(doc.path).or_insert_with(|| json!({}));
+        let path = paths.entry(doc.told_path()).or_insert_with(|| json!({}));
         path[doc.method] = operation(doc, &mut generator);
     }
     let schemas = generator.take_definitions(true);
@@ -223,7 +228,8 @@ fn operation_id(doc: &Doc) -> String {
 
 /// Those in the path, and the others.
 fn parameters(doc: &Doc) -> Vec<Value> {
-    let in_path = doc.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let path = doc.told_path();
+    let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = in_path
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
     let others = doc.parameters.iter().map(|parameter| {

@@ -78,7 +78,7 @@ fn told(doc: &Doc) -> String {
     let mut text = format!(
         "<section>\n<h3><code>{} {}</code></h3>\n<p>{}",
         doc.method.to_ascii_uppercase(),
-        escaped(doc.path),
+        escaped(&doc.told_path()),
         marked(doc.about)
     );
     if let Some(scope) = doc.scope {

@@ -132,6 +132,7 @@ fn providers<S: Start>() -> Vec<Route<S>> {
     };
     vec![
         route(provider("get", "/v1/models", "What can be asked for."), get(models::list::<S>)),
+        route(provider("get", "/v1/models/{*model}", "One of them, by its name."), get(models::show::<S>)),
         route(ask("/v1/messages", messages, Format::Messages), post(asking::messages::<S>)),
         route(counted, post(asking::count_tokens::<S>)),
         route(ask("/v1/chat/completions", chat, Format::Chat), post(asking::chat::<S>)),

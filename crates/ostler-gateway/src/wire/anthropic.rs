@@ -10,10 +10,25 @@ use super::{
 };
 
 pub(super) const FIELDS: Fields = Fields {
-    heard: &["messages", "metadata", "model", "service_tier", "stream", "system", "tool_choice", "tools"],
+    heard: &[
+        "compaction",
+        "messages",
+        "metadata",
+        "model",
+        "service_tier",
+        "stream",
+        "system",
+        "thread",
+        "tool_choice",
+        "tools",
+    ],
     ignored: &[
+        "cache_control",
         "container",
         "context_management",
+        "diagnostics",
+        "fallback_credit_token",
+        "fallbacks",
         "inference_geo",
         "max_tokens",
         "mcp_servers",
@@ -25,6 +40,8 @@ pub(super) const FIELDS: Fields = Fields {
         "thinking",
         "top_k",
         "top_p",
+        "user_profile_id",
+        "workspace_id",
     ],
 };
 
@@ -32,6 +49,12 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
     let mut ignored = FIELDS.ignored(body)?;
     if !body["max_tokens"].is_u64() {
         return Err(Problem::field("max_tokens", "this field must be a number"));
+    }
+    if !body["compaction"].is_null() {
+        return Err(Problem::field("compaction", "the agent shortens its conversations by itself"));
+    }
+    if !body["thread"].is_null() {
+        return Err(Problem::field("thread", "send the conversation, or name it in x-ostler-conversation"));
     }
     let delivery = match flag(body, "stream")? {
         Told::Yes => Delivery::Streamed { usage: Told::Yes },

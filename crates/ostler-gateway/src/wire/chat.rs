@@ -10,6 +10,8 @@ use super::{Answer, Delivery, Encoder, Format, Head, Part, Piece, Problem, Reque
 
 pub(super) const FIELDS: Fields = Fields {
     heard: &[
+        "function_call",
+        "functions",
         "logprobs",
         "messages",
         "metadata",
@@ -32,9 +34,11 @@ pub(super) const FIELDS: Fields = Fields {
         "max_completion_tokens",
         "max_tokens",
         "modalities",
+        "moderation",
         "prediction",
         "presence_penalty",
         "prompt_cache_key",
+        "prompt_cache_options",
         "prompt_cache_retention",
         "reasoning_effort",
         "response_format",
@@ -57,6 +61,11 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
     }
     if flag(body, "logprobs")? == Told::Yes {
         return Err(Problem::field("logprobs", "an agent does not tell them"));
+    }
+    for (old, new) in [("functions", "tools"), ("function_call", "tool_choice")] {
+        if !body[old].is_null() {
+            return Err(Problem::field(old, &format!("this field is old and has no effect: use `{new}`")));
+        }
     }
     let delivery = match flag(body, "stream")? {
         Told::Yes => Delivery::Streamed { usage: flag(&body["stream_options"], "include_usage")? },

@@ -248,6 +248,33 @@ async fn models_are_listed_for_who_may_come_in() {
     house.close().await;
 }
 
+/// A name may have `/` in it, as it is or as libraries write it; each family is told in its own shape what is not there.
+#[tokio::test]
+async fn a_model_is_told_by_its_name() {
+    let house = House::open(Limits::default()).await;
+    let table = [("claude", "claude"), ("claude/opus", "claude/opus"), ("claude%2Fopus", "claude/opus")];
+    for (asked, id) in table {
+        let got = house.bare("GET", &format!("/v1/models/{asked}"), "ostler_1").await;
+        let told = got.json();
+        assert_eq!((got.status, &told["id"], &told["type"]), (200, &json!(id), &json!("model")));
+        assert_eq!((&told["object"], &told["owned_by"]), (&json!("model"), &json!("ostler")));
+    }
+    let other = house.bare("GET", "/v1/models/fixed-name", "ostler_1").await.json();
+    assert_eq!(other["ostler"]["means"], json!("claude"));
+    let absent = "GET /v1/models/gpt HTTP/1.1\r\nx-api-key: ostler_1";
+    let got = house.get(absent, "").await;
+    assert_eq!((got.status, &got.json()["error"]["code"]), (404, &json!("model_not_found")));
+    let got = house.get(&format!("{absent}\r\nanthropic-version: 2023-06-01"), "").await;
+    assert_eq!((got.status, &got.json()["error"]["type"]), (404, &json!("not_found_error")));
+    assert_eq!(house.get("GET /v1/models/claude HTTP/1.1", "").await.status, 401);
+    // What else is not there is no model.
+    for path in ["/v1/nothing", "/v1/responses/resp_1"] {
+        let got = house.bare("GET", path, "ostler_1").await;
+        assert_eq!((got.status, &got.json()["error"]["code"]), (404, &json!("not_found")), "{path}");
+    }
+    house.close().await;
+}
+
 /// For programs whose models have fixed names; a key that is for a model is so under each of its names.
 #[tokio::test]
 async fn a_model_is_asked_by_another_name() {

@@ -1,5 +1,6 @@
 //! Conversations, and the sessions that they are found in.
 
+use ostler_gateway::wire::Format;
 use serde_json::{Value, json};
 
 use super::for_every_library;
@@ -16,7 +17,7 @@ for_every_library! {
         let Some(ground) = Ground::rehearsed().await else { return };
         let Some(mut program) = Program::start(library, &ground, &ground.key) else { return };
         let models = program.done(json!({"do": "models"})).await;
-        assert_eq!(models["models"][0], "claude", "{models}");
+        assert_eq!((&models["models"][0], &models["one"]), (&json!("claude"), &json!("claude/opus")));
         let first = program.say("a", "one two three", "whole").await;
         assert_eq!((&first["said"], &first["stop"]), (&json!("one two three!"), &json!(library.api.done())));
         assert!(first["tokens"].as_u64().unwrap() > 0, "{first}");
@@ -128,6 +129,28 @@ for_every_library! {
         program.end().await;
         ground.strike().await;
     }
+}
+
+/// A parameter that a library knows and the gateway does not would be refused as a mistake of the program.
+#[tokio::test]
+async fn every_parameter_of_the_libraries_is_known() {
+    let Some(ground) = Ground::rehearsed().await else { return };
+    let apis =
+        [(Api::Messages, Format::Messages), (Api::Chat, Format::Chat), (Api::Responses, Format::Responses)];
+    for (api, format) in apis {
+        let library = Library { language: Language::Python, api };
+        let Some(mut program) = Program::start(library, &ground, &ground.key) else { return };
+        let told = program.done(json!({"do": "parameters"})).await;
+        let names: Vec<&str> =
+            told["parameters"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(names.len() > 15, "{names:?}");
+        let (heard, ignored) = format.fields();
+        let unknown: Vec<&&str> =
+            names.iter().filter(|name| !heard.contains(name) && !ignored.contains(name)).collect();
+        assert!(unknown.is_empty(), "{format:?} has new parameters: {unknown:?}");
+        program.end().await;
+    }
+    ground.strike().await;
 }
 
 /// Two programs with the same conversation, each in its own session; neither hears of the other.
