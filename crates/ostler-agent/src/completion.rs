@@ -470,7 +470,12 @@ pub fn is_in_doubt(turn: Option<&TurnOutcome>, stop: Option<&StopReason>) -> boo
 pub fn hopeless(blocked: &Blocked) -> Option<StopReason> {
     match blocked {
         Blocked::Retrying { attempt, reason, class: FailureClass::Auth, .. } if *attempt >= AUTH_TRIES => {
-            let failure = Failure { class: FailureClass::Auth, detail: reason.clone(), resets_at: None };
+            let failure = Failure {
+                class: FailureClass::Auth,
+                detail: reason.clone(),
+                resets_at: None,
+                cut_short: None,
+            };
             Some(StopReason::Failed { failure })
         }
         Blocked::Retrying { .. }

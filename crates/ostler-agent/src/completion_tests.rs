@@ -34,7 +34,7 @@ fn failed(class: FailureClass, resets_at: Option<i64>) -> TurnOutcome {
 }
 
 fn failure(class: FailureClass, resets_at: Option<i64>) -> Failure {
-    Failure { class, detail: "words".to_owned(), resets_at }
+    Failure { class, detail: "words".to_owned(), resets_at, cut_short: None }
 }
 
 fn rule(rule: Rule) -> StopReason {
@@ -334,7 +334,12 @@ fn a_second_rejection_of_the_key_is_enough() {
         class,
     };
     let hopeless_one = StopReason::Failed {
-        failure: Failure { class: FailureClass::Auth, detail: "401".to_owned(), resets_at: None },
+        failure: Failure {
+            class: FailureClass::Auth,
+            detail: "401".to_owned(),
+            resets_at: None,
+            cut_short: None,
+        },
     };
     assert_eq!(hopeless(&retrying(1, FailureClass::Auth)), None);
     assert_eq!(hopeless(&retrying(2, FailureClass::Auth)), Some(hopeless_one));

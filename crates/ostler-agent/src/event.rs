@@ -223,6 +223,19 @@ pub struct Failure {
     pub detail: String,
     /// For a used-up quota: when it is there again, as seconds since 1970, where it is said.
     pub resets_at: Option<i64>,
+    /// How the model itself ended its answer, where that is what the agent calls a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_short: Option<CutShort>,
+}
+
+/// How a model ends an answer that is not all that could have been said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CutShort {
+    /// It would not, or its provider held the answer back.
+    Refusal,
+    /// The answer became too long.
+    MaxTokens,
 }
 
 /// Kinds of failure, by what a person would do about them.

@@ -2,7 +2,7 @@
 //! them tells an HTTP status, a kind, some words, or any two of these.
 
 use crate::agent::Clock;
-use crate::event::{Failure, FailureClass};
+use crate::event::{CutShort, Failure, FailureClass};
 
 /// What an agent tells of a failure.
 #[derive(Debug, Clone, Copy, Default)]
@@ -142,7 +142,16 @@ pub fn failure(told: Told<'_>, clock: Clock) -> Failure {
         | FailureClass::Limit
         | FailureClass::Unknown => None,
     };
-    Failure { class, detail: told.text.to_owned(), resets_at }
+    Failure { class, detail: told.text.to_owned(), resets_at, cut_short: cut_short(told.kind) }
+}
+
+/// Kinds that tell how the model ended its answer.
+fn cut_short(kind: &str) -> Option<CutShort> {
+    match kind {
+        "refusal" | "ContentFilterError" => Some(CutShort::Refusal),
+        "max_output_tokens" | "MessageOutputLengthError" => Some(CutShort::MaxTokens),
+        _ => None,
+    }
 }
 
 fn found(table: &[(FailureClass, &[&str])], is_meant: impl Fn(&&str) -> bool) -> Option<FailureClass> {

@@ -270,6 +270,7 @@ mod tests {
                 class: FailureClass::Quota,
                 detail: "limit".to_owned(),
                 resets_at: Some(5),
+                cut_short: None,
             }))),
             RunEventKind::Bridge(BridgeEvent::ToolsListed),
             RunEventKind::Bridge(BridgeEvent::Accepted {

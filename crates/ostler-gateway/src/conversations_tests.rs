@@ -108,7 +108,12 @@ fn what_failed_does_not_count_and_what_was_broken_off_does() {
     let folder = tempfile::tempdir().unwrap();
     let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
     let conversation = store.begin(opening("one"));
-    let failure = Failure { class: FailureClass::Provider, detail: "gone".to_owned(), resets_at: None };
+    let failure = Failure {
+        class: FailureClass::Provider,
+        detail: "gone".to_owned(),
+        resets_at: None,
+        cut_short: None,
+    };
     let failed =
         turn(&conversation, "bad?", &[said("half"), AgentEvent::TurnEnded(TurnOutcome::Failed(failure))]);
     assert_eq!(conversation.history(None).unwrap(), []);

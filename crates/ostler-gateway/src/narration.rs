@@ -1,7 +1,7 @@
 //! What an agent says in a turn, as pieces of an answer. An agent tells a text in pieces, and then once more as a whole:
 //! here each word comes once. What the agent does with its own tools, and what its sub-agents say, is not the answer.
 
-use ostler_agent::event::{AgentEvent, Part, TurnOutcome, Usage, sum};
+use ostler_agent::event::{AgentEvent, CutShort, Failure, Part, TurnOutcome, Usage, sum};
 use ostler_agent::offering;
 use serde_json::Value;
 
@@ -110,6 +110,11 @@ impl Narration {
             pieces.push(Piece::TextEnded);
         }
         let stop = match outcome {
+            // What agents call a failure is an answer in every API: libraries would try it again, and again in vain.
+            TurnOutcome::Failed(Failure { cut_short: Some(how), .. }) => match how {
+                CutShort::Refusal => Stop::Refusal,
+                CutShort::MaxTokens => Stop::MaxTokens,
+            },
             TurnOutcome::Failed(failure) => {
                 return vec![Piece::Failed(Problem::of_failure(failure))];
             }

@@ -1,4 +1,4 @@
-use ostler_agent::event::{Failure, FailureClass};
+use ostler_agent::event::FailureClass;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn what_was_used_is_summed_and_never_made_up() {
 #[test]
 fn a_failure_is_told_as_what_it_is() {
     let failed = |class, detail: &str| {
-        let failure = Failure { class, detail: detail.to_owned(), resets_at: Some(7) };
+        let failure = Failure { class, detail: detail.to_owned(), resets_at: Some(7), cut_short: None };
         match told(&[AgentEvent::TurnEnded(TurnOutcome::Failed(failure))]).as_slice() {
             [Piece::Failed(problem)] => (problem.kind.status(), problem.message.clone(), problem.again_at),
             pieces => panic!("{pieces:?}"),
@@ -85,6 +85,25 @@ fn a_failure_is_told_as_what_it_is() {
     let auth = "the agent failed: it is not logged in".to_owned();
     assert_eq!(failed(FailureClass::Auth, ""), (502, auth, Some(7)));
     assert_eq!(failed(FailureClass::Overloaded, "").0, 503);
+}
+
+/// An error would be tried again by every library, and refused again.
+#[test]
+fn a_refusal_of_the_model_is_an_answer() {
+    let ended = |how| {
+        let failure = Failure {
+            class: FailureClass::Model,
+            detail: "API Error".to_owned(),
+            resets_at: None,
+            cut_short: Some(how),
+        };
+        AgentEvent::TurnEnded(TurnOutcome::Failed(failure))
+    };
+    let usage = Usage { output_tokens: Some(2), ..Usage::default() };
+    for (how, stop) in [(CutShort::Refusal, Stop::Refusal), (CutShort::MaxTokens, Stop::MaxTokens)] {
+        let pieces = told(&[said("no", Part::Whole), AgentEvent::Spent(usage), ended(how)]);
+        assert_eq!(pieces, [text("no"), Piece::TextEnded, Piece::Ended { stop, usage }]);
+    }
 }
 
 /// The words of a streamed answer, as a program puts them together.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::agent::{Clock, Exit};
-use crate::event::{AgentEvent, Failure, FailureClass, TurnOutcome, Usage};
+use crate::event::{AgentEvent, CutShort, Failure, FailureClass, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
 
 /// How much of an agent's standard error goes into a failure: its last lines say what went wrong.
@@ -91,7 +91,22 @@ pub(super) fn broke(exit: Exit, stderr_tail: &str, missing: &str) -> AgentEvent 
 
 /// A turn that failed for a reason that no provider gave.
 pub(super) fn failed(class: FailureClass, detail: impl Into<String>) -> AgentEvent {
-    AgentEvent::TurnEnded(TurnOutcome::Failed(Failure { class, detail: detail.into(), resets_at: None }))
+    AgentEvent::TurnEnded(TurnOutcome::Failed(Failure {
+        class,
+        detail: detail.into(),
+        resets_at: None,
+        cut_short: None,
+    }))
+}
+
+/// A turn that failed because the model ended its answer so.
+pub(super) fn cut_short(how: CutShort, detail: &str) -> AgentEvent {
+    AgentEvent::TurnEnded(TurnOutcome::Failed(Failure {
+        class: FailureClass::Model,
+        detail: detail.to_owned(),
+        resets_at: None,
+        cut_short: Some(how),
+    }))
 }
 
 /// A text without the escape sequences that colour it.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ostler_agent::agent::{Agent as _, Clock, Source};
 use ostler_agent::agents::{AGENTS, Claude, Codex, Command, OpenCode};
-use ostler_agent::event::{AgentEvent, Blocked, TurnOutcome, Usage};
+use ostler_agent::event::{AgentEvent, Blocked, CutShort, TurnOutcome, Usage};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -53,6 +53,20 @@ fn no_recorded_kind_is_unknown_but_these() {
         }
     }
     assert_eq!(found.into_iter().collect::<Vec<_>>(), UNKNOWN);
+}
+
+#[test]
+fn a_refusal_and_an_answer_that_is_too_long_are_told_as_such() {
+    let table = [("h-refusal", CutShort::Refusal), ("h-max-tokens", CutShort::MaxTokens)];
+    for (name, want) in table {
+        let mut all = recordings::of("claude/stdout", Source::Stdout).into_iter();
+        let recording = all.find(|one| one.name == name).unwrap();
+        let cut_short = events(&Claude, &recording, &[]).into_iter().find_map(|event| match event {
+            AgentEvent::TurnEnded(TurnOutcome::Failed(failure)) => failure.cut_short,
+            _ => None,
+        });
+        assert_eq!(cut_short, Some(want), "{name}");
+    }
 }
 
 #[test]

@@ -205,8 +205,12 @@ impl LiveSession for Scripted {
             ("wait", _) => self.doing = Doing::AtGate,
             ("die", _) => self.doing = Doing::Dead,
             ("fail", _) => {
-                let failure =
-                    Failure { class: FailureClass::Overloaded, detail: "busy".to_owned(), resets_at: None };
+                let failure = Failure {
+                    class: FailureClass::Overloaded,
+                    detail: "busy".to_owned(),
+                    resets_at: None,
+                    cut_short: None,
+                };
                 self.ready.push_back(AgentEvent::TurnEnded(TurnOutcome::Failed(failure)));
             }
             ("call", calls) => {

@@ -59,6 +59,12 @@ expect = { contains = "break off" }
 reply = [{ text = "half of it" }, { cut = "mid_text" }]
 
 [[conversation]]
+name = "refuse"
+[[conversation.step]]
+expect = { contains = "would you" }
+reply = [{ text = "I would not." }, { stop_reason = "refusal" }]
+
+[[conversation]]
 name = "echo"
 [[conversation.step]]
 reply = [{ text = "{{prompt}}!", chunk = 3 }]

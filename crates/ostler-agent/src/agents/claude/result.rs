@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::decoder::Claude;
 use crate::agent::Clock;
 use crate::agents::reading::{Turn, failed, items, since, small, spent, text};
-use crate::event::{AgentEvent, Blocked, FailureClass, TurnOutcome, Usage};
+use crate::event::{AgentEvent, Blocked, CutShort, FailureClass, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
 
 impl Claude {
@@ -75,6 +75,9 @@ impl Claude {
         let mut failure = failure(told, Clock::default());
         if failure.class == FailureClass::Quota {
             failure.resets_at = failure.resets_at.or(self.resets_at);
+        }
+        if record["stop_reason"] == "refusal" {
+            failure.cut_short = Some(CutShort::Refusal);
         }
         AgentEvent::TurnEnded(TurnOutcome::Failed(failure))
     }

@@ -14,7 +14,7 @@ use super::heard::Twin;
 use super::message::{self, INTERRUPTED};
 use crate::agent::{Clock, TranscriptPlace, Whereabouts};
 use crate::agents::reading::{Turn, added, content_text, named, small, spent, text, unknown};
-use crate::event::{AgentEvent, Blocked, Failure, TurnOutcome, Usage};
+use crate::event::{AgentEvent, Blocked, CutShort, Failure, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
 
 /// Longest folder name that Claude Code makes of a path as it is.
@@ -225,7 +225,11 @@ impl Claude {
             let words = content_text(&answer["content"]);
             let kind = record["error"].as_str().unwrap_or_default();
             let told = Told { status: small(&record["apiErrorStatus"]), kind, text: &words };
-            self.last.failure = Some(failure(told, Clock::default()));
+            let mut failure = failure(told, Clock::default());
+            if answer["stop_reason"] == "refusal" {
+                failure.cut_short = Some(CutShort::Refusal);
+            }
+            self.last.failure = Some(failure);
             self.last.stands = record["isSidechain"] != true;
             return if may_end { vec![self.ended_as_written()] } else { Vec::new() };
         }

@@ -251,6 +251,7 @@ pub(super) fn untold() -> Failure {
         class: FailureClass::Unknown,
         detail: "the turn ended without an answer".to_owned(),
         resets_at: None,
+        cut_short: None,
     }
 }
 

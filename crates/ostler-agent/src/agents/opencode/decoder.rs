@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use crate::agent::{Clock, Decoder, Exit, Source};
-use crate::agents::reading::{Turn, broke, failed, named, small, spent, text, unknown};
-use crate::event::{AgentEvent, Blocked, FailureClass, Part, ToolResult, TurnOutcome, Usage};
+use crate::agents::reading::{Turn, broke, cut_short, failed, named, small, spent, text, unknown};
+use crate::event::{AgentEvent, Blocked, CutShort, FailureClass, Part, ToolResult, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
 
 /// Reads OpenCode.
@@ -59,9 +59,11 @@ impl Decoder for OpenCode {
                 FailureClass::Unknown,
                 format!("it stopped because it was refused permission for {tool}"),
             ),
-            (Exit::Code(0), "length", _) => failed(FailureClass::Model, "the answer was cut at its longest"),
+            (Exit::Code(0), "length", _) => {
+                cut_short(CutShort::MaxTokens, "the answer was cut at its longest")
+            }
             (Exit::Code(0), "content-filter", _) => {
-                failed(FailureClass::Model, "the answer was held back by the provider")
+                cut_short(CutShort::Refusal, "the answer was held back by the provider")
             }
             (Exit::Code(_) | Exit::Signal(_), _, _) => broke(exit, stderr_tail, "before the turn was over"),
         }]

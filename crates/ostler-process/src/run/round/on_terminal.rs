@@ -112,8 +112,12 @@ impl Round<'_, '_> {
                 }
                 Told::NotSubmitted(cause) => {
                     self.show_screen()?;
-                    let failure =
-                        Failure { class: FailureClass::Unknown, detail: cause.to_string(), resets_at: None };
+                    let failure = Failure {
+                        class: FailureClass::Unknown,
+                        detail: cause.to_string(),
+                        resets_at: None,
+                        cut_short: None,
+                    };
                     self.heard(AgentEvent::TurnEnded(TurnOutcome::Failed(failure))).await?;
                 }
                 Told::Answered(dialog) => {

@@ -112,6 +112,7 @@ fn a_failure_is_told_in_full_and_once() {
             class: FailureClass::Auth,
             detail,
             resets_at: None,
+            cut_short: None,
         })))
     };
     let long = "because ".repeat(1_000);

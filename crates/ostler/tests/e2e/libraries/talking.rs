@@ -104,6 +104,23 @@ for_every_library! {
         ground.strike().await;
     }
 
+    /// An error would be tried again by the library, and refused again.
+    async fn what_the_model_would_not_say_is_an_answer(library: Library) {
+        let Some(ground) = Ground::rehearsed().await else { return };
+        let Some(mut program) = Program::start(library, &ground, &ground.key) else { return };
+        let refused = match library.api {
+            Api::Messages => "refusal",
+            Api::Chat => "content_filter",
+            Api::Responses => "incomplete",
+        };
+        let told = program.say("a", "would you", "whole").await;
+        assert_eq!((&told["said"], &told["stop"]), (&json!("I would not."), &json!(refused)), "{told}");
+        assert!(told["tokens"].as_u64().unwrap() > 0, "{told}");
+        assert_eq!(program.say("b", "still there", "whole").await["said"], "still there!");
+        program.end().await;
+        ground.strike().await;
+    }
+
     /// The library's own classes for what goes wrong, with a status and an id.
     async fn what_goes_wrong_is_an_error_of_the_librarys_own(library: Library) {
         let Some(ground) = Ground::rehearsed().await else { return };
