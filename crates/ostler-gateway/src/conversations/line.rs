@@ -126,7 +126,7 @@ pub enum Settled {
     Answered,
     /// Nobody answered in time: it may not.
     Expired,
-    /// The agent does not want to know any more.
+    /// The agent does not want to know any more, or its turn is over.
     Withdrawn,
 }
 

@@ -112,11 +112,6 @@ impl Recorder {
         self.conversation.write(Happened::PermissionAsked { turn, permission, tool, input, text });
     }
 
-    /// What became of a question.
-    pub fn settled(&self, permission: &str, outcome: Settled) {
-        settled(&self.conversation, &self.turn, permission, outcome);
-    }
-
     /// There will be no more of it.
     pub fn failed(&mut self, error: &str) {
         self.end(Ending::Failed, Some(error.to_owned()));

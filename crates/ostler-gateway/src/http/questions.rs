@@ -52,6 +52,8 @@ pub(super) struct Question {
 pub(super) struct Questions {
     waiting: Arc<Mutex<BTreeMap<String, Question>>>,
     timers: TaskTracker,
+    /// Nothing is waited for any more, whatever waits.
+    closing: CancellationToken,
 }
 
 impl Questions {
@@ -78,14 +80,7 @@ impl Questions {
                 self.ask(recorder, answer, request, (None, None, Some(text.clone())));
             }
             Blocked::Withdrawn { request } => {
-                let mut waiting = self.waiting();
-                let found =
-                    waiting.values().find(|asked| asked.request == *request && asked.turn == recorder.turn());
-                if let Some(id) = found.map(|question| question.id.clone()) {
-                    waiting.remove(&id);
-                    drop(waiting);
-                    recorder.settled(&id, Settled::Withdrawn);
-                }
+                self.withdraw(|asked| asked.request == *request && asked.turn == recorder.turn());
             }
             Blocked::Retrying { .. }
             | Blocked::Dialog { .. }
@@ -122,10 +117,15 @@ impl Questions {
         }
         self.waiting().insert(id.clone(), question);
         recorder.asked(&id, tool, input, text);
-        let questions = self.clone();
+        let (questions, closing) = (self.clone(), self.closing.clone());
         self.timers.spawn(async move {
-            if tokio::time::timeout(PATIENCE, over.cancelled()).await.is_err() {
-                questions.settle(&id, Decision::Deny(NOBODY_CAME.to_owned()), Settled::Expired);
+            tokio::select! {
+                biased;
+                () = over.cancelled() => {}
+                () = closing.cancelled() => {}
+                () = tokio::time::sleep(PATIENCE) => {
+                    questions.settle(&id, Decision::Deny(NOBODY_CAME.to_owned()), Settled::Expired);
+                }
             }
         });
     }
@@ -139,25 +139,33 @@ impl Questions {
         is_heard
     }
 
-    /// A turn is over: nobody waits for an answer to what was asked in it.
+    /// A turn is over: nobody waits for an answer to what was asked in it. Whoever follows it is told so.
     pub(super) fn over(&self, turn: &str) {
-        let mut waiting = self.waiting();
-        let gone: Vec<String> =
-            waiting.values().filter(|asked| asked.turn == turn).map(|asked| asked.id.clone()).collect();
-        for id in gone {
-            if let Some(question) = waiting.remove(&id) {
-                question.over.cancel();
-            }
-        }
+        self.withdraw(|asked| asked.turn == turn);
     }
 
     /// When it returns nothing waits any more.
     pub(super) async fn close(&self) {
-        for question in std::mem::take(&mut *self.waiting()).into_values() {
-            question.over.cancel();
-        }
+        self.withdraw(|_| true);
+        self.closing.cancel();
         self.timers.close();
         self.timers.wait().await;
+    }
+
+    /// These wait no longer, and nobody answered them.
+    fn withdraw(&self, is_gone: impl Fn(&Question) -> bool) {
+        let mut gone = Vec::new();
+        self.waiting().retain(|_, asked| {
+            let is_gone = is_gone(asked);
+            if is_gone {
+                gone.push(asked.clone());
+            }
+            !is_gone
+        });
+        for question in gone {
+            question.over.cancel();
+            settled(&question.conversation, &question.turn, &question.id, Settled::Withdrawn);
+        }
     }
 }
 

@@ -42,6 +42,10 @@ impl Recorded {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<AgentEvent, TurnError>>> {
         let event = std::task::ready!(self.answer.poll_next(context));
+        if matches!(&event, Some(Ok(AgentEvent::TurnEnded(_)) | Err(_))) {
+            // What is still asked then is settled before the turn is told to be over.
+            self.nobody_waits();
+        }
         match &event {
             Some(Ok(event)) => {
                 self.recorder.hear(event);
@@ -54,12 +58,16 @@ impl Recorded {
         }
         Poll::Ready(event)
     }
+
+    fn nobody_waits(&self) {
+        if let Some((questions, _)) = &self.asking {
+            questions.over(self.recorder.turn());
+        }
+    }
 }
 
 impl Drop for Recorded {
     fn drop(&mut self) {
-        if let Some((questions, _)) = &self.asking {
-            questions.over(self.recorder.turn());
-        }
+        self.nobody_waits();
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
+use crate::clock::Clock;
 use crate::house::{DEADLINE, House, asked, head};
 
 const SESSIONS: &str = "/api/v1/sessions";
@@ -282,6 +283,45 @@ async fn a_question_goes_with_its_turn() {
     tokio::time::timeout(DEADLINE, waits(1)).await.unwrap();
     drop(stream);
     tokio::time::timeout(DEADLINE, waits(0)).await.unwrap();
+    house.close().await;
+}
+
+/// The clock stands still: what waits for ten minutes would wait for ever.
+#[tokio::test]
+async fn a_question_that_is_taken_back_does_not_keep_the_server_from_ending() {
+    let clock = Clock::stopped();
+    let house = House::open(Limits::default()).await;
+    let id = begin(&house, "ostler_writer", &json!({"model": "claude", "permissions": "ask"})).await;
+    let mut stream = house.ask(&following(&id, "ostler_writer", ""), "").await;
+    let turns = format!("{SESSIONS}/{id}/turns");
+    assert_eq!(house.post(&turns, "ostler_writer", &json!({"text": "may I"})).await.status, 202);
+    until(&mut stream, "event: permission_asked").await;
+    let interrupt = head(&format!("{SESSIONS}/{id}/interrupt"), "ostler_writer");
+    assert_eq!(house.get(&interrupt, "").await.status, 200);
+    let heard = until(&mut stream, "event: turn_ended").await;
+    assert_eq!(heard.matches("\"outcome\":\"withdrawn\"").count(), 1, "{heard}");
+    // Until here it would take ten minutes, which never pass.
+    house.close().await;
+    drop(clock);
+}
+
+#[tokio::test]
+async fn a_question_whose_asker_leaves_is_settled_for_those_who_follow() {
+    let house = House::open(Limits::default()).await;
+    let ask = format!(
+        "{}\r\nx-ostler-permissions: ask\r\nx-ostler-conversation: followed",
+        head("/v1/messages", "ostler_writer")
+    );
+    house.get(&ask, &asked(&[("user", "say one")]).to_string()).await;
+    let listed = house.bare("GET", SESSIONS, "ostler_writer").await.json();
+    let id = listed["sessions"][0]["id"].as_str().unwrap();
+    let mut follower = house.ask(&following(id, "ostler_writer", ""), "").await;
+    until(&mut follower, "event: turn_ended").await;
+    let asker = house.ask(&ask, &asked(&[("user", "may I")]).to_string()).await;
+    until(&mut follower, "event: permission_asked").await;
+    drop(asker);
+    let heard = until(&mut follower, "event: turn_ended").await;
+    assert!(heard.contains("event: permission_settled") && heard.contains("\"withdrawn\""), "{heard}");
     house.close().await;
 }
 

@@ -64,6 +64,8 @@ enum Doing {
     Waiting,
     /// It says nothing more until it is interrupted.
     Hanging,
+    /// It asked something, and takes that back when it is interrupted.
+    Asking,
     /// Not even then.
     Deaf,
     /// It waits for the gate.
@@ -167,7 +169,7 @@ impl LiveSession for Scripted {
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
             Doing::Called => brought(message),
-            Doing::Waiting | Doing::Hanging | Doing::Deaf | Doing::AtGate | Doing::Dead => message.text(),
+            _ => message.text(),
         };
         let heard = match slash {
             Slash::Text => text.clone(),
@@ -194,7 +196,7 @@ impl LiveSession for Scripted {
                 let (request, tool) = ("r".to_owned(), "Bash".to_owned());
                 let input = json!({"command": "ls"});
                 self.ready.push_back(AgentEvent::Blocked(Blocked::Permission { request, tool, input }));
-                self.doing = Doing::Hanging;
+                self.doing = Doing::Asking;
             }
             ("flood", _) => {
                 let much = "x".repeat(4096);
@@ -253,9 +255,12 @@ impl LiveSession for Scripted {
 
     async fn interrupt(&mut self) -> Result<(), SessionFailure> {
         self.stage.log(|log| log.interrupted.push(self.pid));
-        if matches!(self.doing, Doing::Hanging | Doing::AtGate) {
-            self.doing = Doing::Waiting;
+        if matches!(self.doing, Doing::Hanging | Doing::AtGate | Doing::Asking) {
             self.ready.clear();
+            if self.doing == Doing::Asking {
+                self.ready.push_back(AgentEvent::Blocked(Blocked::Withdrawn { request: "r".to_owned() }));
+            }
+            self.doing = Doing::Waiting;
             self.ready.push_back(AgentEvent::TurnEnded(TurnOutcome::Interrupted));
         }
         Ok(())
@@ -272,7 +277,9 @@ impl LiveSession for Scripted {
                 self.doing = Doing::Waiting;
                 Ok(AgentEvent::TurnEnded(TurnOutcome::Done { text: "waited".to_owned() }))
             }
-            Doing::Waiting | Doing::Hanging | Doing::Deaf | Doing::Called => std::future::pending().await,
+            Doing::Waiting | Doing::Hanging | Doing::Asking | Doing::Deaf | Doing::Called => {
+                std::future::pending().await
+            }
         }
     }
 
