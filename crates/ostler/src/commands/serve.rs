@@ -1,10 +1,11 @@
 //! `ostler serve`: sessions of the agents that are here, behind the APIs that programs already speak.
 
 mod bounds;
+mod place;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use ostler_agent::agent::{Agent, Engine, Stage};
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, OpenCode};
 use ostler_agent::leasing::{Limits, Place, Terms};
 use ostler_gateway::engines::Engines;
-use ostler_gateway::ground::{Ground, tidy};
+use ostler_gateway::ground::Ground;
 use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::http::models::{Manner, Served};
 use ostler_gateway::http::{self, Offer, OpenError, Waiting};
 use ostler_gateway::one_shot::OneShots;
-use ostler_gateway::pool::{Pool, Shelf};
+use ostler_gateway::pool::Pool;
 use ostler_gateway::stream::Streams;
 use ostler_gateway::terminal::Terminals;
 use ostler_process::contain::Standby;
@@ -47,6 +48,11 @@ const DRAIN: Duration = Duration::from_secs(30);
 
 /// An answer that broke off is told as such, not begun anew behind what was told already.
 const NO_SECOND_BEGINNING: &str = "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK";
+
+/// What a person is told whose server is not the first one.
+const BESIDE: &str = "warning: another `ostler serve` has the conversations of this home: this one begins without any, and \
+                      what is said here is gone when it ends (for a second server that keeps its own, set OSTLER_HOME \
+                      to another folder)";
 
 /// Arguments of `ostler serve`.
 #[derive(Debug, clap::Args)]
@@ -176,8 +182,11 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     };
     // What a rehearsal leaves is worth nothing: the agent's own records go with its home.
     let folder = scene.as_ref().map_or(here.home.root(), |scene| scene.home.path()).join("serve");
+    let place::Place { folder, shelf, own } = place::Place::take(&folder)?;
+    if own.is_some() {
+        display::tell(BESIDE);
+    }
     let conversations = folder.join("conversations");
-    let shelf = shelf(&folder)?;
     let ground = |agent: &'static dyn Agent, program: PathBuf| {
         let env = match &scene {
             None => inherited(ours.clone()),
@@ -205,7 +214,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let section = &settings.config.serve;
     let limits = bounds::limits(args.max_sessions, section);
     let engine = if args.engine == Engine::Terminal.name() { Engine::Terminal } else { Engine::Stream };
-    let pool = Pool::with_shelf(engines, limits, bounds::patience(section), shelf);
+    let pool = Pool::with_shelf(engines, limits, bounds::patience(section), Some(shelf));
     if let (Some(key), true) = (keys.first(), has_live) {
         pool.warm(&usual(key, engine), args.spares);
     }
@@ -231,24 +240,9 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     if let Some(scene) = scene {
         scene.strike().await;
     }
+    // Nobody works in it any more.
+    drop(own);
     Ok(ExitCode::SUCCESS)
-}
-
-/// Sessions that an earlier server left, and what is left of none. Nothing, if another server has them now.
-fn shelf(folder: &Path) -> Result<Option<Shelf>, ServeError> {
-    let path = folder.join("parked");
-    let shelf = Shelf::open(&path).map_err(|source| ServeError::Shelf { path, source })?;
-    match &shelf {
-        Some(shelf) => {
-            let folders: Vec<PathBuf> =
-                shelf.parked().into_iter().filter_map(|parked| parked.keepsake.folder).collect();
-            tidy(folder, &folders);
-        }
-        None => {
-            tracing::warn!(target: "ostler::pool", "another server has the sessions of this home: none will outlive this one");
-        }
-    }
-    Ok(shelf)
 }
 
 /// What most requests are on.
