@@ -2,7 +2,7 @@
 //!
 //! Who comes in is decided before anything is read ([`keys`], `admission`, `visits`); what is asked is read by `wire`,
 //! answered by the pool, and written by `wire`. Whoever goes away in the middle of an answer breaks his turn off: the
-//! answer is dropped with the connection.
+//! answer is dropped with the connection. Under an `Idempotency-Key` it goes on, and waits for him (`repeating`).
 //!
 //! ```text
 //! opening ── serving ── around ─┬─ asking ── terms, conversing ── the pool ── streaming
@@ -115,6 +115,8 @@ pub struct Gateway<S: Start> {
     turns: TaskTracker,
     /// Those who sit at terminals.
     sitters: TaskTracker,
+    /// No turn is under way any more: who does not take his answer is not waited for.
+    parting: CancellationToken,
     /// Nothing is told any more.
     ending: CancellationToken,
     address: SocketAddr,

@@ -131,6 +131,13 @@ pub enum Piece {
     Failed(Problem),
 }
 
+impl Piece {
+    /// Whether an answer came to its end with it: neither failed nor broken off.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::Ended { .. })
+    }
+}
+
 /// Why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::Gateway;
 use super::conversing::{Addressed, CONVERSATION, Naming};
+use super::idempotency::Whole;
 use super::questions::UNREAD_ANSWERS;
 use super::recorded::Recorded;
 use super::refusing::{body, problem_of, refuse, seconds_now};
@@ -61,7 +62,7 @@ pub(super) async fn count_tokens<S: Start>(
 }
 
 impl<S: Start> Gateway<S> {
-    async fn answer(&self, format: Format, incoming: Incoming) -> Response {
+    async fn answer(self: &Arc<Self>, format: Format, incoming: Incoming) -> Response {
         self.once(format, incoming).await.unwrap_or_else(|problem| refuse(format, &problem))
     }
 
@@ -95,7 +96,7 @@ impl<S: Start> Gateway<S> {
         let head = Head { id, model: request.model.clone(), created: seconds_now() };
         let answer = self.complete(Turn { terms, history, slash }, recorder, asks);
         let mut response = match request.delivery {
-            Delivery::Whole => body(StatusCode::OK, &whole(format, &head, answer).await?),
+            Delivery::Whole => whole(format, &head, answer).await?,
             Delivery::Streamed { .. } => {
                 let encoder = (format, format.encoder(head, request.delivery));
                 let response = Streaming::begin(answer, encoder, FIRST_WORD).await?;
@@ -129,7 +130,7 @@ impl<S: Start> Gateway<S> {
     }
 }
 
-async fn whole(format: Format, head: &Head, mut answer: Recorded) -> Result<Value, Problem> {
+async fn whole(format: Format, head: &Head, mut answer: Recorded) -> Result<Response, Problem> {
     let mut narration = Narration::default();
     let mut pieces: Vec<Piece> = Vec::new();
     while let Some(event) = answer.next().await {
@@ -137,7 +138,13 @@ async fn whole(format: Format, head: &Head, mut answer: Recorded) -> Result<Valu
         narration.broken_off(answer.broken_off().unwrap_or_default());
         pieces.extend(narration.hear(&event));
     }
+    let end = Whole::default();
+    if pieces.last().is_some_and(Piece::is_whole) {
+        end.set();
+    }
     // Only where there was no end.
     pieces.push(narration.left(answer.broken_off()));
-    format.whole(head, &pieces)
+    let mut response = body(StatusCode::OK, &format.whole(head, &pieces)?);
+    response.extensions_mut().insert(end);
+    Ok(response)
 }

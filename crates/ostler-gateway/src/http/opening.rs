@@ -108,6 +108,7 @@ pub async fn open<S: Start>(
         repeats: Repeats::default(),
         turns: TaskTracker::new(),
         sitters: TaskTracker::new(),
+        parting: CancellationToken::new(),
         ending: CancellationToken::new(),
         address,
         is_closing: AtomicBool::new(false),
@@ -139,6 +140,7 @@ impl<S: Start> Listening<S> {
             stop.await;
             gateway.is_closing.store(true, Ordering::Relaxed);
             gateway.pool.close(drain).await;
+            gateway.parting.cancel();
             gateway.turns.close();
             gateway.turns.wait().await;
             gateway.questions.close().await;

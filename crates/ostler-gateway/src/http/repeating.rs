@@ -1,18 +1,27 @@
 //! A request to ask the agent, done once under its `Idempotency-Key`.
+//!
+//! Whoever sends such a key will ask again if his connection breaks: so the turn goes on without him, in a task of the
+//! gateway's own, and its answer waits for him. Without the key, whoever goes away breaks his turn off.
 
+use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request as Incoming;
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
-use http_body::Frame;
+use http_body::{Body as _, Frame, SizeHint};
 use ostler_agent::access::Scope;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::around::RequestId;
 use super::conversing::CONVERSATION;
-use super::idempotency::{Given, HEADER, Slot, Turned};
+use super::idempotency::{Given, HEADER, Slot, Turned, Whole};
+use super::visits::Visitor;
 use super::{Gateway, reading, refuse};
 use crate::live::Start;
 use crate::wire::{Format, Problem};
@@ -20,33 +29,58 @@ use crate::wire::{Format, Problem};
 /// Tells an answer that was given before from a new one.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
+/// Pieces that wait to be sent. When they are not taken the answer waits too, as it does without a key.
+const PIECES_AHEAD: usize = 4;
+
+/// How long one who does not take his answer is waited for once the server ends.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What is asked, and by whom.
+struct Asked {
+    format: Format,
+    visitor: Visitor,
+    request: Option<String>,
+    headers: HeaderMap,
+    bytes: Bytes,
+}
+
 impl<S: Start> Gateway<S> {
     /// Asks the agent, unless the same was asked before.
-    pub(super) async fn once(&self, format: Format, incoming: Incoming) -> Result<Response, Problem> {
+    pub(super) async fn once(
+        self: &Arc<Self>,
+        format: Format,
+        incoming: Incoming,
+    ) -> Result<Response, Problem> {
         let visitor = self.admit(incoming.headers(), Scope::Chat)?;
         let request = incoming.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
         let headers = incoming.headers().clone();
         let path = incoming.uri().path().to_owned();
         let bytes = reading::bytes(incoming, self.offer.waiting.body).await?;
-        let Some(key) = headers.get(HEADER) else {
-            let read = reading::parsed(&bytes)?;
-            let response = self.attempt(format, &visitor, &headers, &read).await?;
-            note(request.as_deref(), &visitor.key.id, &response);
-            return Ok(response);
-        };
+        let asked = Asked { format, visitor, request, headers, bytes };
+        let Some(key) = asked.headers.get(HEADER) else { return self.asked(&asked).await };
         let key = key.to_str().map_err(|_| Problem::invalid("this must be plain text").about(HEADER))?;
-        let mut slot = match self.repeats.look(&visitor.key.id, &path, key, &bytes)? {
+        let looked =
+            self.repeats.look(&asked.visitor.key.id, (&path, key), (&asked.headers, &asked.bytes))?;
+        let slot = match looked {
             Turned::Again(given) => return Ok(again(given)),
             Turned::First(slot) => slot,
         };
-        let attempted = match reading::parsed(&bytes) {
-            Ok(read) => self.attempt(format, &visitor, &headers, &read).await,
-            Err(problem) => Err(problem),
-        };
-        let response = attempted.unwrap_or_else(|problem| refuse(format, &problem));
+        let (begun, response) = oneshot::channel();
+        let gateway = self.clone();
+        self.turns.spawn(async move {
+            let response =
+                gateway.asked(&asked).await.unwrap_or_else(|problem| refuse(asked.format, &problem));
+            relay(response, slot, begun, &gateway.parting).await;
+        });
+        response.await.map_err(|_| Problem::broke_off())
+    }
+
+    async fn asked(&self, asked: &Asked) -> Result<Response, Problem> {
+        let Asked { format, visitor, request, headers, bytes } = asked;
+        let read = reading::parsed(bytes)?;
+        let response = self.attempt(*format, visitor, headers, &read).await?;
         note(request.as_deref(), &visitor.key.id, &response);
-        slot.head(response.status(), response.headers());
-        Ok(response.map(|body| Body::new(Keeping { body, slot })))
+        Ok(response)
     }
 }
 
@@ -65,42 +99,91 @@ fn again(given: Given) -> Response {
     response
 }
 
-/// A body that is kept while it is sent. One that breaks off is not.
-struct Keeping {
-    body: Body,
-    slot: Slot,
+/// Keeps an answer to its end, and hands it on while somebody takes it.
+async fn relay(
+    response: Response,
+    mut slot: Slot,
+    begun: oneshot::Sender<Response>,
+    parting: &CancellationToken,
+) {
+    let (parts, mut body) = response.into_parts();
+    slot.head(parts.status, &parts.headers);
+    let whole = parts.extensions.get::<Whole>().cloned();
+    let (pieces, rest) = mpsc::channel(PIECES_AHEAD);
+    let relayed = Relayed { rest, size: body.size_hint() };
+    let mut taker = begun.send(Response::from_parts(parts, Body::new(relayed))).is_ok().then_some(pieces);
+    loop {
+        let next = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+        let is_last = next.is_none() || body.is_end_stream();
+        let piece = match next {
+            None => None,
+            Some(Err(_)) => return,
+            Some(Ok(frame)) => Some(frame.into_data().unwrap_or_default()),
+        };
+        if let Some(bytes) = &piece {
+            slot.piece(bytes);
+        }
+        // Before the last of it is sent: who asks again at once finds it, or is the first.
+        if is_last {
+            match whole.as_ref().is_none_or(Whole::is_set) {
+                true => slot.end(),
+                false => slot.forget(),
+            }
+        }
+        if let Some(bytes) = piece {
+            taker = handed_on(taker, Relay::Piece(bytes), parting).await;
+        }
+        if is_last {
+            handed_on(taker, Relay::End, parting).await;
+            return;
+        }
+    }
 }
 
-impl http_body::Body for Keeping {
+type Taker = mpsc::Sender<Relay>;
+
+/// Hands a piece on, to whoever is still there.
+async fn handed_on(taker: Option<Taker>, piece: Relay, parting: &CancellationToken) -> Option<Taker> {
+    let taker = taker?;
+    let waited_for = async {
+        parting.cancelled().await;
+        tokio::time::sleep(FAREWELL).await;
+    };
+    let is_taken = tokio::select! {
+        biased;
+        sent = taker.send(piece) => sent.is_ok(),
+        () = waited_for => false,
+    };
+    is_taken.then_some(taker)
+}
+
+enum Relay {
+    Piece(Bytes),
+    End,
+}
+
+/// An answer that somebody else reads. If it ends without its end, it broke off.
+struct Relayed {
+    rest: mpsc::Receiver<Relay>,
+    size: SizeHint,
+}
+
+impl http_body::Body for Relayed {
     type Data = Bytes;
-    type Error = axum::Error;
+    type Error = io::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let this = self.get_mut();
-        let frame = std::task::ready!(Pin::new(&mut this.body).poll_frame(context));
-        match &frame {
-            Some(Ok(frame)) => {
-                if let Some(bytes) = frame.data_ref() {
-                    this.slot.piece(bytes);
-                }
-                if this.body.is_end_stream() {
-                    this.slot.end();
-                }
-            }
-            Some(Err(_)) => {}
-            None => this.slot.end(),
-        }
-        Poll::Ready(frame)
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        Poll::Ready(match ready!(self.get_mut().rest.poll_recv(context)) {
+            Some(Relay::Piece(bytes)) => Some(Ok(Frame::data(bytes))),
+            Some(Relay::End) => None,
+            None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+        })
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.body.size_hint()
+    fn size_hint(&self) -> SizeHint {
+        self.size
     }
 }

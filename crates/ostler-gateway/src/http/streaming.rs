@@ -13,6 +13,7 @@ use http_body::Frame;
 use ostler_agent::event::AgentEvent;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use super::idempotency::Whole;
 use super::recorded::Recorded;
 use super::refusing::problem_of;
 use crate::narration::Narration;
@@ -30,6 +31,7 @@ pub(super) struct Streaming {
     ready: String,
     alive: Interval,
     rest: Rest,
+    whole: Whole,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +50,8 @@ impl Streaming {
         let mut alive = tokio::time::interval_at(Instant::now() + ALIVE_EVERY, ALIVE_EVERY);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let narration = Narration::default();
-        let (ready, rest) = (String::new(), Rest::Coming);
-        let mut streaming = Self { answer, narration, encoder, ready, alive, rest };
+        let (ready, rest, whole) = (String::new(), Rest::Coming, Whole::default());
+        let mut streaming = Self { answer, narration, encoder, ready, alive, rest, whole: whole.clone() };
         let first = async {
             loop {
                 let event = streaming.answer.next().await;
@@ -69,6 +71,7 @@ impl Streaming {
         streaming.ready = streaming.encoder.open();
         streaming.write(&pieces);
         let mut response = Response::new(Body::new(streaming));
+        response.extensions_mut().insert(whole);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -92,6 +95,9 @@ impl Streaming {
             self.ready.push_str(&self.encoder.piece(piece));
             if matches!(piece, Piece::Ended { .. } | Piece::BrokenOff { .. } | Piece::Failed(_)) {
                 self.rest = Rest::Over;
+            }
+            if piece.is_whole() {
+                self.whole.set();
             }
         }
     }

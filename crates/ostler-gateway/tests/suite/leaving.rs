@@ -77,7 +77,7 @@ async fn leave(house: Arc<House>, number: u64) {
 
 /// Connections that the server still has: not its own listening socket.
 #[cfg(target_os = "linux")]
-fn connections(house: &House) -> usize {
+pub(crate) fn connections(house: &House) -> usize {
     let port = format!(":{:04X}", house.address.port());
     let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
     let fields = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -86,11 +86,11 @@ fn connections(house: &House) -> usize {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn connections(_: &House) -> usize {
+pub(crate) fn connections(_: &House) -> usize {
     0
 }
 
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = async {
         while !holds() {
             tokio::task::yield_now().await;

@@ -14,6 +14,7 @@ mod native;
 mod openapi;
 mod parking;
 mod pool;
+mod repeating;
 mod scripted;
 mod silence;
 mod terminals;

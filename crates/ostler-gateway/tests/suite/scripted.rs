@@ -165,7 +165,7 @@ impl LiveSession for Scripted {
         1
     }
 
-    /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `slow`, `wait`, `fail`, `die`, `task`, `call A B`.
+    /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `slow`, `wait X`, `break X`, `fail`, `die`, `task`, `call A B`.
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
             Doing::Called => brought(message),
@@ -204,7 +204,18 @@ impl LiveSession for Scripted {
                 self.doing = Doing::Hanging;
             }
             ("deaf", _) => self.doing = Doing::Deaf,
-            ("wait", _) => self.doing = Doing::AtGate,
+            ("wait", words) => {
+                if !words.is_empty() {
+                    self.ready.push_back(said(words, Part::Delta));
+                }
+                self.doing = Doing::AtGate;
+            }
+            ("break", words) => {
+                let failure =
+                    Failure { class: FailureClass::Overloaded, detail: "busy".to_owned(), resets_at: None };
+                let failed = AgentEvent::TurnEnded(TurnOutcome::Failed(failure));
+                self.ready.extend([said(words, Part::Delta), failed]);
+            }
             ("die", _) => self.doing = Doing::Dead,
             ("fail", _) => {
                 let failure = Failure {
