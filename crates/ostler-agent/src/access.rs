@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub enum Scope {
     /// Ask the agent, through the APIs of providers.
     Chat,
-    /// Look at sessions and runs.
+    /// Look at sessions.
     SessionsRead,
     /// Begin sessions, ask in them, break them off, end them.
     SessionsWrite,
@@ -23,7 +23,7 @@ pub enum Scope {
     TerminalView,
     /// Type into a terminal.
     TerminalHold,
-    /// All of it, for every tenant.
+    /// All of it, for every tenant, and the runs of whoever owns the machine.
     Admin,
 }
 

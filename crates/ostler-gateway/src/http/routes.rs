@@ -253,6 +253,7 @@ fn sessions<S: Start>() -> Vec<Route<S>> {
             sat_at(
                 "/api/v1/sessions/{session}/terminal",
                 "Sit down at the terminal of a session: a WebSocket.",
+                TerminalView,
             ),
             get(native::terminal::of_session::<S>),
         ),
@@ -264,45 +265,39 @@ fn sessions<S: Start>() -> Vec<Route<S>> {
     ]
 }
 
-fn sat_at(path: &'static str, about: &'static str) -> Doc {
+fn sat_at(path: &'static str, about: &'static str, scope: Scope) -> Doc {
     let answers = vec![Answered::of(101, "The connection is a WebSocket now.", Sent::Nothing)];
-    Doc {
-        parameters: vec![MANNER, ROWS, COLUMNS],
-        answers,
-        ..Doc::new("get", path, about, Some(Scope::TerminalView))
-    }
+    Doc { parameters: vec![MANNER, ROWS, COLUMNS], answers, ..Doc::new("get", path, about, Some(scope)) }
 }
 
 fn runs<S: Start>() -> Vec<Route<S>> {
-    use Scope::{SessionsRead, TerminalView};
+    use Scope::Admin;
     let listed = Answered::of(200, "The newest first.", Sent::Shape(schema::<Runs>));
     let shown = Answered::of(200, "It.", Sent::Shape(schema::<Run>));
     let events = Answered::of(200, "Server-sent events; each has a line of the journal.", Sent::Text);
     let screen = Answered::of(200, "What it shows.", Sent::Shape(schema::<Screen>));
     let list = Doc {
         parameters: vec![LIMIT],
-        ..told("get", "/api/v1/runs", "Runs, from their journals.", SessionsRead, listed)
+        ..told("get", "/api/v1/runs", "Runs, from their journals.", Admin, listed)
     };
     let follow = Doc {
         parameters: vec![AFTER],
-        ..told(
-            "get",
-            "/api/v1/runs/{run}/events",
-            "What happened in a run, and what happens.",
-            SessionsRead,
-            events,
-        )
+        ..told("get", "/api/v1/runs/{run}/events", "What happened in a run, and what happens.", Admin, events)
     };
     vec![
         route(list, get(native::runs::list::<S>)),
-        route(told("get", "/api/v1/runs/{run}", "A run.", SessionsRead, shown), get(native::runs::show::<S>)),
+        route(told("get", "/api/v1/runs/{run}", "A run.", Admin, shown), get(native::runs::show::<S>)),
         route(follow, get(native::runs::follow::<S>)),
         route(
-            told("get", "/api/v1/runs/{run}/screen", "What its terminal shows.", TerminalView, screen),
+            told("get", "/api/v1/runs/{run}/screen", "What its terminal shows.", Admin, screen),
             get(native::terminal::screen_of_run::<S>),
         ),
         route(
-            sat_at("/api/v1/runs/{run}/terminal", "Sit down at the terminal of a live run: a WebSocket."),
+            sat_at(
+                "/api/v1/runs/{run}/terminal",
+                "Sit down at the terminal of a live run: a WebSocket.",
+                Admin,
+            ),
             get(native::terminal::of_run::<S>),
         ),
     ]

@@ -115,8 +115,7 @@ async fn a_key_does_here_what_its_scopes_say() {
         ("GET", format!("{SESSIONS}/{id}/screen"), "ostler_writer", 403),
         ("GET", format!("{SESSIONS}/{id}/screen"), "ostler_owner", 404),
         ("GET", "/api/v1/permissions".to_owned(), "ostler_1", 403),
-        ("GET", "/api/v1/runs".to_owned(), "ostler_looker", 200),
-        ("GET", "/api/v1/runs/none".to_owned(), "ostler_looker", 404),
+        ("GET", "/api/v1/runs/none".to_owned(), "ostler_owner", 404),
         ("GET", "/api/v1/nothing".to_owned(), "ostler_owner", 404),
         ("PUT", SESSIONS.to_owned(), "ostler_owner", 405),
     ];
@@ -347,7 +346,7 @@ async fn sessions_are_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn runs_are_read_from_their_journals() {
+async fn runs_are_read_from_their_journals_by_the_owner_of_the_machine_alone() {
     let house = House::open(Limits::default()).await;
     let facts = Facts {
         v: 1,
@@ -370,9 +369,9 @@ async fn runs_are_read_from_their_journals() {
         RunEventKind::Spawned { pid: 1, attempt, containment, command }
     };
     journal.event(1, spawned(1)).unwrap();
-    let got = house.bare("GET", "/api/v1/runs", "ostler_looker").await.json();
+    let got = house.bare("GET", "/api/v1/runs", "ostler_owner").await.json();
     assert_eq!((&got["runs"][0]["state"], &got["runs"][0]["prompt"]), (&json!("live"), &json!("do it")));
-    let follow = format!("GET /api/v1/runs/{}/events HTTP/1.1\r\nx-api-key: ostler_looker", facts.run);
+    let follow = format!("GET /api/v1/runs/{}/events HTTP/1.1\r\nx-api-key: ostler_owner", facts.run);
     let mut stream = house.ask(&follow, "").await;
     until(&mut stream, "id: 1\nevent: spawned").await;
     journal.event(2, spawned(2)).unwrap();
@@ -382,9 +381,18 @@ async fn runs_are_read_from_their_journals() {
     tokio::time::timeout(DEADLINE, stream.read_to_string(&mut rest)).await.unwrap().unwrap();
     let got = house.get(&format!("{follow}\r\nlast-event-id: 1"), "").await;
     assert!(got.body.starts_with("id: 2\n"), "{}", got.body);
-    let got = house.bare("GET", "/api/v1/runs/0198a000", "ostler_looker").await.json();
+    let got = house.bare("GET", "/api/v1/runs/0198a000", "ostler_owner").await.json();
     assert_eq!((&got["state"], &got["outcome"]["outcome"]), (&json!("completed"), &json!("completed")));
-    assert_eq!(house.bare("GET", "/api/v1/runs?limit=0", "ostler_looker").await.status, 400);
+    assert_eq!(house.bare("GET", "/api/v1/runs?limit=0", "ostler_owner").await.status, 400);
     assert_eq!(house.bare("GET", "/api/v1/runs/0198a000/screen", "ostler_owner").await.status, 404);
+    // Nobody else sees what the owner of the machine asked.
+    for key in ["ostler_looker", "ostler_writer", "ostler_viewer", "ostler_1"] {
+        for path in
+            ["", "/0198a000", "/0198a000/events", "/0198a000/screen", "/0198a000/terminal?manner=hold"]
+        {
+            let got = house.bare("GET", &format!("/api/v1/runs{path}"), key).await;
+            assert_eq!((got.status, got.body.contains("do it")), (403, false), "{key} {path}: {}", got.body);
+        }
+    }
     house.close().await;
 }

@@ -280,7 +280,8 @@ async fn a_terminal_is_not_for_everybody() {
         (&hold, "x-api-key: ostler_viewer", 403),
         // Another's session is nobody's business.
         (&path, "x-api-key: ostler_viewer", 404),
-        ("/api/v1/runs/none/terminal", "x-api-key: ostler_viewer", 404),
+        ("/api/v1/runs/none/terminal", "x-api-key: ostler_owner", 404),
+        ("/api/v1/runs/none/terminal", "x-api-key: ostler_viewer", 403),
         ("/api/v1/sessions/none/terminal?manner=dance", "x-api-key: ostler_owner", 400),
         ("/api/v1/sessions/none/terminal?rows=many", "x-api-key: ostler_owner", 400),
     ];

@@ -1,4 +1,5 @@
-//! Runs: read from their journals, nothing else.
+//! Runs: read from their journals, nothing else. They are no key's: whoever owns the machine began them, outside of any
+//! session. So only a key for all sees them, whatever else others may look at.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(in super::super) async fn list<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
     incoming: Incoming,
 ) -> Told {
-    gateway.enter(incoming.headers(), Scope::SessionsRead)?;
+    gateway.admit(incoming.headers(), Scope::Admin)?;
     let limit = match query(incoming.uri(), "limit").map(|text| text.parse::<usize>()) {
         None => USUAL,
         Some(Ok(limit @ 1..=MOST)) => limit,
@@ -51,7 +52,7 @@ pub(in super::super) async fn show<S: Start>(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Told {
-    let kept = gateway.run(&headers, Scope::SessionsRead, &id).await?;
+    let kept = gateway.run(&headers, &id).await?;
     Ok(answer(StatusCode::OK, &run(&kept)))
 }
 
@@ -69,14 +70,9 @@ async fn read<T: Send + 'static>(
 }
 
 impl<S: Start> Gateway<S> {
-    /// A run, for who may do that.
-    pub(in super::super) async fn run(
-        &self,
-        headers: &HeaderMap,
-        wanted: Scope,
-        id: &str,
-    ) -> Result<Kept, Problem> {
-        self.enter(headers, wanted)?;
+    /// A run, for whoever may see them.
+    pub(in super::super) async fn run(&self, headers: &HeaderMap, id: &str) -> Result<Kept, Problem> {
+        self.admit(headers, Scope::Admin)?;
         let id = id.to_owned();
         read(self.offer.runs.clone(), move |runs| journal::find(&runs, &id)).await
     }
@@ -121,7 +117,7 @@ pub(in super::super) async fn follow<S: Start>(
     headers: HeaderMap,
 ) -> Told {
     let seen = last_seen(&headers, &uri)?;
-    let kept = gateway.run(&headers, Scope::SessionsRead, &id).await?;
+    let kept = gateway.run(&headers, &id).await?;
     let path = kept.folder.join("events.ndjson");
     let (lines, tail) = (Lines::of(&path, "/kind", seen), Tail::new([Place::File(path)]));
     let alive_at = Instant::now() + ALIVE_EVERY;

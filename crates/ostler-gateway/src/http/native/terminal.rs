@@ -124,7 +124,7 @@ pub(in super::super) async fn of_run<S: Start>(
     incoming: Incoming,
 ) -> Told {
     let (manner, window) = wanted(incoming.uri())?;
-    let kept = gateway.run(&with_key(incoming.headers()), scope(manner), &id).await?;
+    let kept = gateway.run(&with_key(incoming.headers()), &id).await?;
     let upgrade = upgrade(incoming).await?;
     let attached = attach(&kept, manner, window).await.map_err(|error| uncalled(&error))?;
     Ok(seated(&gateway, upgrade, Sitting::Run(Box::new(attached)), manner))
@@ -278,7 +278,7 @@ pub(in super::super) async fn screen_of_run<S: Start>(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Told {
-    let kept = gateway.run(&headers, Scope::TerminalView, &id).await?;
+    let kept = gateway.run(&headers, &id).await?;
     let mut attached = attach(&kept, Manner::View, Size::USUAL).await.map_err(|error| uncalled(&error))?;
     let Some(Shown::Anew { size, bytes }) = attached.eyes.next().await else {
         return Err(unseated(Unseated::Over).into());
