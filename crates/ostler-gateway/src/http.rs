@@ -13,6 +13,7 @@ mod admission;
 mod around;
 mod asking;
 mod conversing;
+mod followers;
 mod following;
 mod idempotency;
 pub mod keys;
@@ -53,6 +54,7 @@ use crate::conversations::Conversations;
 use crate::live::Start;
 use crate::pool::Pool;
 use crate::wire::Problem;
+use followers::Followers;
 use idempotency::Repeats;
 use keys::Keys;
 use metrics::Metrics;
@@ -110,6 +112,7 @@ pub struct Gateway<S: Start> {
     metrics: Metrics,
     conversations: Conversations,
     questions: Questions,
+    followers: Followers,
     repeats: Repeats,
     /// Turns that go on when whoever asked is gone.
     turns: TaskTracker,

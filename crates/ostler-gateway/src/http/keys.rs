@@ -53,21 +53,22 @@ pub trait Keeper: Send + Sync {
     fn changed(&self) -> Option<Vec<Key>>;
 }
 
-/// All keys.
+/// All keys. Clones are the same.
+#[derive(Clone)]
 pub struct Keys {
-    known: RwLock<Arc<[Arc<Key>]>>,
-    keeper: Option<Box<dyn Keeper>>,
+    known: Arc<RwLock<Arc<[Arc<Key>]>>>,
+    keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl Keys {
     /// These, and no others.
     pub fn new(keys: Vec<Key>) -> Self {
-        Self { known: RwLock::new(shared(keys)), keeper: None }
+        Self { known: Arc::new(RwLock::new(shared(keys))), keeper: None }
     }
 
     /// These, until the keeper has others.
     pub fn kept_by(keys: Vec<Key>, keeper: impl Keeper + 'static) -> Self {
-        Self { keeper: Some(Box::new(keeper)), ..Self::new(keys) }
+        Self { keeper: Some(Arc::new(keeper)), ..Self::new(keys) }
     }
 
     /// Whether there is none.

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::followers::Followers;
 use super::idempotency::Repeats;
 use super::metrics::Metrics;
 use super::models::{AliasError, Models};
@@ -105,6 +106,7 @@ pub async fn open<S: Start>(
         metrics: Metrics::default(),
         conversations,
         questions: Questions::default(),
+        followers: Followers::default(),
         repeats: Repeats::default(),
         turns: TaskTracker::new(),
         sitters: TaskTracker::new(),

@@ -24,11 +24,16 @@ pub(super) fn body(status: StatusCode, value: &Value) -> Response {
 pub(super) fn refuse(format: Format, problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = body(status, &format.problem(problem));
+    say_when(&mut response, problem);
+    response
+}
+
+/// Says when it is worth another try, where it is.
+pub(super) fn say_when(response: &mut Response, problem: &Problem) {
     if matches!(problem.kind, Kind::TooMany | Kind::Overloaded | Kind::Closing) {
         let wait = problem.again_at.map_or(1, |at| at.saturating_sub(seconds_now()).max(1));
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait));
     }
-    response
 }
 
 /// By the clock of the wall.

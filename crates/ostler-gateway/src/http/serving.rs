@@ -18,7 +18,7 @@ use super::Waiting;
 use super::stalling::Stalling;
 
 /// Connections at once. Who comes when there are so many waits in the system's own queue, which has an end too.
-const CONNECTIONS: usize = 512;
+pub(super) const CONNECTIONS: usize = 512;
 
 /// Longest head: a key, a few names. What is longer gets status 431.
 const LONGEST_HEAD: usize = 64 * 1024;

@@ -62,7 +62,7 @@ impl Visits {
     }
 }
 
-fn later(message: &str, wait: Duration) -> Problem {
+pub(super) fn later(message: &str, wait: Duration) -> Problem {
     let seconds = i64::try_from(wait.as_secs_f64().ceil() as u64).unwrap_or(i64::MAX);
     Problem { again_at: Some(seconds_now().saturating_add(seconds)), ..Problem::new(Kind::TooMany, message) }
 }

@@ -17,5 +17,6 @@ mod pool;
 mod repeating;
 mod scripted;
 mod silence;
+mod staying;
 mod terminals;
 mod tools;

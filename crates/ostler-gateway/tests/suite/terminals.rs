@@ -15,12 +15,12 @@ use crate::house::{DEADLINE, House, head, messages};
 const SESSIONS: &str = "/api/v1/sessions";
 
 /// A client of a WebSocket.
-struct Socket {
+pub(crate) struct Socket {
     stream: TcpStream,
 }
 
 #[derive(Debug, PartialEq)]
-enum Frame {
+pub(crate) enum Frame {
     Text(String),
     Binary(Vec<u8>),
     Close(u16),
@@ -35,7 +35,7 @@ fn upgrade(path: &str, more: &str) -> String {
 
 impl Socket {
     /// The status, and the socket if it is one.
-    async fn open(house: &House, path: &str, more: &str) -> Result<Self, u16> {
+    pub(crate) async fn open(house: &House, path: &str, more: &str) -> Result<Self, u16> {
         Self::on(TcpStream::connect(house.address).await.unwrap(), house, path, more).await
     }
 
@@ -53,7 +53,7 @@ impl Socket {
         if status == 101 { Ok(Self { stream }) } else { Err(status) }
     }
 
-    async fn send(&mut self, opcode: u8, payload: &[u8]) {
+    pub(crate) async fn send(&mut self, opcode: u8, payload: &[u8]) {
         let mask = [1, 2, 3, 4];
         let mut frame = vec![0x80 | opcode, 0x80 | u8::try_from(payload.len()).unwrap()];
         frame.extend(mask);
@@ -62,7 +62,7 @@ impl Socket {
     }
 
     /// The next that is not a sign of life.
-    async fn next(&mut self) -> Frame {
+    pub(crate) async fn next(&mut self) -> Frame {
         tokio::time::timeout(DEADLINE, self.read()).await.unwrap()
     }
 
@@ -103,7 +103,7 @@ impl Socket {
 }
 
 /// A session whose process has a terminal.
-async fn seated(house: &House) -> (String, Seat) {
+pub(crate) async fn seated(house: &House) -> (String, Seat) {
     let got = house.post(SESSIONS, "ostler_owner", &json!({"model": "claude/terminal"})).await;
     let id = got.json()["id"].as_str().unwrap().to_owned();
     let turn = json!({"text": "say one", "wait": true});

@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::super::followers::{Follower, farewell};
 use super::super::following::{ALIVE, ALIVE_EVERY, Lines, last_seen};
 use super::super::{Gateway, unfolding};
 use super::Told;
@@ -22,6 +23,8 @@ struct Following {
     last: watch::Receiver<u64>,
     pieces: broadcast::Receiver<Heard>,
     ending: CancellationToken,
+    /// Nobody, once he was told to go.
+    follower: Option<Follower>,
 }
 
 /// Follows a session.
@@ -30,19 +33,16 @@ pub(in super::super) async fn follow<S: Start>(
     Path(id): Path<String>,
     incoming: Incoming,
 ) -> Told {
-    let (_, tenant) = gateway.enter(incoming.headers(), Scope::SessionsRead)?;
+    let (visitor, tenant) = gateway.enter(incoming.headers(), Scope::SessionsRead)?;
     let seen = last_seen(incoming.headers(), incoming.uri())?;
     let conversation = gateway.session(tenant.as_deref(), &id)?;
     let path = conversation.journal().ok_or_else(|| Problem::new(Kind::Absent, &Unkept::Lost.to_string()))?;
     let (mut last, pieces) = conversation.listen();
     // What is there already is read without waiting.
     last.mark_changed();
-    let following = Following {
-        lines: Lines::of(&path, "/happened/kind", seen),
-        last,
-        pieces,
-        ending: gateway.ending.clone(),
-    };
+    let lines = Lines::of(&path, "/happened/kind", seen);
+    let follower = Some(gateway.follower(&visitor)?);
+    let following = Following { lines, last, pieces, ending: gateway.ending.clone(), follower };
     Ok(unfolding::events(following, step))
 }
 
@@ -53,6 +53,7 @@ enum Next {
 }
 
 async fn step(mut following: Following) -> Option<(Bytes, Following)> {
+    following.follower.as_ref()?;
     loop {
         let next = tokio::select! {
             biased;
@@ -66,6 +67,10 @@ async fn step(mut following: Following) -> Option<(Bytes, Following)> {
             }
             () = tokio::time::sleep(ALIVE_EVERY) => Next::Alive,
         };
+        if !following.follower.as_mut()?.is_still_welcome() {
+            following.follower = None;
+            return Some((farewell().into(), following));
+        }
         let text = match next {
             Next::Alive => ALIVE.to_owned(),
             Next::Piece(Ok(Heard { turn, text })) => {

@@ -14,8 +14,10 @@ use ostler_process::tail::{Place, Tail};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::super::followers::{Follower, farewell};
 use super::super::following::{ALIVE, ALIVE_EVERY, Lines, last_seen};
 use super::super::reading::query;
+use super::super::visits::Visitor;
 use super::super::{Gateway, unfolding};
 use super::shapes::{Run, Runs};
 use super::{Told, answer};
@@ -52,7 +54,7 @@ pub(in super::super) async fn show<S: Start>(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Told {
-    let kept = gateway.run(&headers, &id).await?;
+    let (_, kept) = gateway.run(&headers, &id).await?;
     Ok(answer(StatusCode::OK, &run(&kept)))
 }
 
@@ -70,11 +72,16 @@ async fn read<T: Send + 'static>(
 }
 
 impl<S: Start> Gateway<S> {
-    /// A run, for whoever may see them.
-    pub(in super::super) async fn run(&self, headers: &HeaderMap, id: &str) -> Result<Kept, Problem> {
-        self.admit(headers, Scope::Admin)?;
+    /// Who it is, and a run, for whoever may see them.
+    pub(in super::super) async fn run(
+        &self,
+        headers: &HeaderMap,
+        id: &str,
+    ) -> Result<(Visitor, Kept), Problem> {
+        let visitor = self.admit(headers, Scope::Admin)?;
         let id = id.to_owned();
-        read(self.offer.runs.clone(), move |runs| journal::find(&runs, &id)).await
+        let kept = read(self.offer.runs.clone(), move |runs| journal::find(&runs, &id)).await?;
+        Ok((visitor, kept))
     }
 }
 
@@ -107,6 +114,8 @@ struct Following {
     tail: Tail,
     alive_at: Instant,
     ending: CancellationToken,
+    /// Nobody, once he was told to go.
+    follower: Option<Follower>,
 }
 
 /// Its events: those that were missed, then what comes, until the run is over.
@@ -117,16 +126,22 @@ pub(in super::super) async fn follow<S: Start>(
     headers: HeaderMap,
 ) -> Told {
     let seen = last_seen(&headers, &uri)?;
-    let kept = gateway.run(&headers, &id).await?;
+    let (visitor, kept) = gateway.run(&headers, &id).await?;
     let path = kept.folder.join("events.ndjson");
     let (lines, tail) = (Lines::of(&path, "/kind", seen), Tail::new([Place::File(path)]));
     let alive_at = Instant::now() + ALIVE_EVERY;
-    let following = Following { kept, lines, tail, alive_at, ending: gateway.ending.clone() };
+    let (ending, follower) = (gateway.ending.clone(), Some(gateway.follower(&visitor)?));
+    let following = Following { kept, lines, tail, alive_at, ending, follower };
     Ok(unfolding::events(following, step))
 }
 
 async fn step(mut following: Following) -> Option<(Bytes, Following)> {
+    following.follower.as_ref()?;
     loop {
+        if !following.follower.as_mut()?.is_still_welcome() {
+            following.follower = None;
+            return Some((farewell().into(), following));
+        }
         // Asked before it is read: what was written while it was under way is then told.
         let is_live = following.kept.is_live();
         let news = following.lines.news().await.ok()?;

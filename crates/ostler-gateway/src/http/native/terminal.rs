@@ -26,6 +26,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::super::Gateway;
+use super::super::followers::{Follower, REVOKED};
 use super::super::reading::query;
 use super::shapes::Screen;
 use super::{Told, answer};
@@ -124,10 +125,11 @@ pub(in super::super) async fn of_run<S: Start>(
     incoming: Incoming,
 ) -> Told {
     let (manner, window) = wanted(incoming.uri())?;
-    let kept = gateway.run(&with_key(incoming.headers()), &id).await?;
+    let (visitor, kept) = gateway.run(&with_key(incoming.headers()), &id).await?;
     let upgrade = upgrade(incoming).await?;
+    let follower = gateway.follower(&visitor)?;
     let attached = attach(&kept, manner, window).await.map_err(|error| uncalled(&error))?;
-    Ok(seated(&gateway, upgrade, Sitting::Run(Box::new(attached)), manner))
+    Ok(seated(&gateway, upgrade, Sitting::Run(Box::new(attached)), (manner, follower)))
 }
 
 /// The terminal of a session.
@@ -137,8 +139,10 @@ pub(in super::super) async fn of_session<S: Start>(
     incoming: Incoming,
 ) -> Told {
     let (manner, window) = wanted(incoming.uri())?;
-    let conversation = gateway.entered(&with_key(incoming.headers()), scope(manner), &id)?;
+    let (visitor, tenant) = gateway.enter(&with_key(incoming.headers()), scope(manner))?;
+    let conversation = gateway.session(tenant.as_deref(), &id)?;
     let upgrade = upgrade(incoming).await?;
+    let follower = gateway.follower(&visitor)?;
     let seat = gateway.seat_of(&conversation)?;
     if manner == Manner::Hold && conversation.summary().turn.is_some() {
         let message = "a turn is under way: interrupt it, or wait for its end";
@@ -149,7 +153,7 @@ pub(in super::super) async fn of_session<S: Start>(
         Manner::View => None,
         Manner::Hold => Some(seat.hold(window).await.map_err(unseated)?),
     };
-    Ok(seated(&gateway, upgrade, Sitting::Here { viewer, hold }, manner))
+    Ok(seated(&gateway, upgrade, Sitting::Here { viewer, hold }, (manner, follower)))
 }
 
 async fn upgrade(incoming: Incoming) -> Result<WebSocketUpgrade, Problem> {
@@ -162,13 +166,13 @@ fn seated<S: Start>(
     gateway: &Gateway<S>,
     upgrade: WebSocketUpgrade,
     sitting: Sitting,
-    manner: Manner,
+    who: (Manner, Follower),
 ) -> Response {
     let (ending, sitters) = (gateway.ending.clone(), gateway.sitters.clone());
     let upgrade = upgrade.max_message_size(LONGEST_FRAME).max_frame_size(LONGEST_FRAME);
     upgrade
         .protocols([PROTOCOL])
-        .on_upgrade(move |socket| sitters.track_future(sit(socket, sitting, manner, ending)))
+        .on_upgrade(move |socket| sitters.track_future(sit(socket, sitting, who, ending)))
 }
 
 /// What happened next.
@@ -215,8 +219,13 @@ impl Sitting {
     }
 }
 
-/// Until one of both goes.
-async fn sit(mut socket: WebSocket, mut sitting: Sitting, manner: Manner, ending: CancellationToken) {
+/// Until one of both goes, or the key does: nothing is typed with one that was revoked.
+async fn sit(
+    mut socket: WebSocket,
+    mut sitting: Sitting,
+    (manner, mut follower): (Manner, Follower),
+    ending: CancellationToken,
+) {
     let mut ping = tokio::time::interval(PING_EVERY);
     let (code, reason) = loop {
         let next = tokio::select! {
@@ -226,6 +235,13 @@ async fn sit(mut socket: WebSocket, mut sitting: Sitting, manner: Manner, ending
             next = sitting.next() => next,
             _ = ping.tick() => Next::Ping,
         };
+        let is_welcome = match &next {
+            Next::Came(_) | Next::Ping => follower.is_welcome(),
+            Next::Shown(_) | Next::Sent(_) | Next::Ending => follower.is_still_welcome(),
+        };
+        if !is_welcome {
+            break (close_code::POLICY, REVOKED);
+        }
         let frames = match next {
             Next::Ending => break (close_code::AWAY, "the server is about to end"),
             Next::Shown(None) | Next::Sent(false) => break (close_code::NORMAL, "the terminal is closed"),
@@ -278,7 +294,7 @@ pub(in super::super) async fn screen_of_run<S: Start>(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Told {
-    let kept = gateway.run(&headers, &id).await?;
+    let (_, kept) = gateway.run(&headers, &id).await?;
     let mut attached = attach(&kept, Manner::View, Size::USUAL).await.map_err(|error| uncalled(&error))?;
     let Some(Shown::Anew { size, bytes }) = attached.eyes.next().await else {
         return Err(unseated(Unseated::Over).into());
