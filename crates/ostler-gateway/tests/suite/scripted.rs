@@ -211,8 +211,12 @@ impl LiveSession for Scripted {
                 self.doing = Doing::AtGate;
             }
             ("break", words) => {
-                let failure =
-                    Failure { class: FailureClass::Overloaded, detail: "busy".to_owned(), resets_at: None };
+                let failure = Failure {
+                    class: FailureClass::Overloaded,
+                    detail: "busy".to_owned(),
+                    resets_at: None,
+                    cut_short: None,
+                };
                 let failed = AgentEvent::TurnEnded(TurnOutcome::Failed(failure));
                 self.ready.extend([said(words, Part::Delta), failed]);
             }

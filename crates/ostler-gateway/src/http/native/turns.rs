@@ -184,6 +184,7 @@ mod tests {
             model: "claude".to_owned(),
             cwd: None,
             system: None,
+            carried: None,
             permissions: "deny".to_owned(),
             ask: false,
             engine: "stream".to_owned(),
