@@ -64,8 +64,8 @@ pub(super) async fn around<S: Start>(
         headers.insert(X_REQUEST_ID, id);
     }
     let (status, elapsed) = (response.status(), began.elapsed());
-    if !is_meant || status == StatusCode::UNAUTHORIZED {
-        // Whoever is not let in must not keep a place that others could have.
+    if !is_meant || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) {
+        // Whoever is not let in, or comes too often, must not keep a place that others could have.
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     // A path that is not ours is anybody's text.

@@ -9,7 +9,7 @@ use ostler_gateway::http::Offer;
 use ostler_gateway::http::keys::{Keeper, Key, Keys};
 use ostler_process::terminal::seat::Wish;
 use serde_json::json;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::clock::Clock;
@@ -144,6 +144,16 @@ async fn one_key_does_not_take_all_connections() {
     }
     let got = house.bare("GET", &format!("{session}/events"), "ostler_writer").await;
     assert_eq!((got.status, got.header("retry-after").is_some()), (429, true), "{}", got.body);
+    // Nor does whoever is refused keep a place.
+    let mut refused = TcpStream::connect(house.address).await.unwrap();
+    let head = format!(
+        "GET {session}/events HTTP/1.1\r\nhost: {}\r\nx-api-key: ostler_writer\r\n\r\n",
+        house.address
+    );
+    refused.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(DEADLINE, refused.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 429 ") && answer.contains("connection: close"), "{answer}");
     // It may ask, and others may follow.
     assert_eq!(house.bare("GET", &session, "ostler_writer").await.status, 200);
     until(&mut follow(&house, &own, "ostler_owner").await, "event: opened").await;
