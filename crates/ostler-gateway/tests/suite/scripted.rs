@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ostler_agent::agent::Decision;
 use ostler_agent::canonical::{Block, Message, Role};
@@ -14,6 +15,9 @@ use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::seat::{Seat, Wishes};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+
+/// Between two words of one that chatters.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -30,7 +34,7 @@ pub(crate) struct Log {
     /// Which session came back in which process.
     pub(crate) revived: Vec<(String, u32)>,
     pub(crate) parked: Vec<u32>,
-    pids: u32,
+    pub(crate) pids: u32,
 }
 
 /// Starts such sessions.
@@ -68,6 +72,8 @@ enum Doing {
     Asking,
     /// Not even then.
     Deaf,
+    /// It says something every moment, and never ends.
+    Chattering,
     /// It waits for the gate.
     AtGate,
     /// It waits for what comes of its calls.
@@ -92,6 +98,9 @@ impl Start for Stage {
     async fn start(&self, terms: &Terms, prior: &[Message]) -> Result<Scripted, SessionFailure> {
         if terms.model.as_deref() == Some("unstartable") {
             return Err(failure(Phase::Start));
+        }
+        if terms.model.as_deref() == Some("never there") {
+            std::future::pending::<()>().await;
         }
         // As a real one does, it takes more than one look.
         tokio::task::yield_now().await;
@@ -165,7 +174,7 @@ impl LiveSession for Scripted {
         1
     }
 
-    /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `slow`, `wait X`, `break X`, `fail`, `die`, `task`, `call A B`.
+    /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `chatter`, `slow`, `wait X`, `break X`, `fail`, `die`, `task`, `call A B`.
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
             Doing::Called => brought(message),
@@ -204,6 +213,7 @@ impl LiveSession for Scripted {
                 self.doing = Doing::Hanging;
             }
             ("deaf", _) => self.doing = Doing::Deaf,
+            ("chatter", _) => self.doing = Doing::Chattering,
             ("wait", words) => {
                 if !words.is_empty() {
                     self.ready.push_back(said(words, Part::Delta));
@@ -291,6 +301,10 @@ impl LiveSession for Scripted {
                 self.stage.gate.notified().await;
                 self.doing = Doing::Waiting;
                 Ok(AgentEvent::TurnEnded(TurnOutcome::Done { text: "waited".to_owned() }))
+            }
+            Doing::Chattering => {
+                tokio::time::sleep(MOMENT).await;
+                Ok(said("on", Part::Delta))
             }
             Doing::Waiting | Doing::Hanging | Doing::Asking | Doing::Deaf | Doing::Called => {
                 std::future::pending().await
