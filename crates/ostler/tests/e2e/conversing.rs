@@ -188,7 +188,9 @@ fn line_of(size: usize) -> String {
     text
 }
 
-async fn every_prompt_arrives_as_it_was_sent(player: Player, rounds: usize) {
+async fn every_prompt_arrives_as_it_was_sent(player: Player) {
+    // A hundred in one session; the other version has to show only what differs.
+    let rounds = if player == Player::ClaudeTerminal { 4 } else { 1 };
     let Some(mut talk) = Talk::begin(player, NOTED, Size::USUAL).await else { return };
     assert_eq!(talk.turn("y").await.1, done("Noted."), "a single byte");
     assert_eq!(talk.last_prompt(), "y");
@@ -304,12 +306,6 @@ impl Drop for Load {
     }
 }
 
-async fn prompts(player: Player) {
-    // A hundred in one session; the other version has to show only what differs.
-    let rounds = if player == Player::ClaudeTerminal { 4 } else { 1 };
-    every_prompt_arrives_as_it_was_sent(player, rounds).await;
-}
-
 async fn sizes(player: Player) {
     for (columns, rows) in [(80, 24), (200, 60), (40, 12)] {
         works_at(player, columns, rows).await;
@@ -319,10 +315,6 @@ async fn sizes(player: Player) {
 async fn sizes_under_load(player: Player) {
     let _load = Load::begin();
     sizes(player).await;
-}
-
-async fn interrupts(player: Player) {
-    a_turn_that_is_broken_off_leaves_a_usable_session(player).await;
 }
 
 /// One test for each version of the program.
@@ -342,4 +334,9 @@ macro_rules! for_every_version {
         }
     )*};
 }
-for_every_version!(prompts, interrupts, sizes, sizes_under_load);
+for_every_version!(
+    every_prompt_arrives_as_it_was_sent,
+    a_turn_that_is_broken_off_leaves_a_usable_session,
+    sizes,
+    sizes_under_load,
+);

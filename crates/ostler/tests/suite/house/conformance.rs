@@ -1,6 +1,6 @@
 //! The page that says which test shows what the gateway promises: it is whole, and the tests are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -22,33 +22,104 @@ const REQUIREMENTS: [(&str, usize); 9] = [
 /// Less than this is no reason.
 const SHORTEST_REASON: usize = 20;
 
-/// The functions of each file with tests, by its name without folder and ending. There may be several of one name.
-fn functions() -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    collect(&root().join("crates"), &mut found);
+/// The tests of each file, by its name without folder and ending. There may be several files of one name.
+type Tests = BTreeMap<String, BTreeSet<String>>;
+
+fn tests() -> Tests {
+    let mut sources = Vec::new();
+    collect(&root().join("crates"), &mut sources);
+    let makers: BTreeSet<&str> = sources.iter().flat_map(|(_, text)| makers(text)).collect();
+    let mut found = Tests::new();
+    for (stem, text) in &sources {
+        found.entry(stem.clone()).or_default().extend(tests_of(text, &makers));
+    }
     found
 }
 
-fn collect(folder: &Path, found: &mut BTreeMap<String, String>) {
+fn collect(folder: &Path, found: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).expect("a folder can be listed") {
         let path = entry.expect("an entry can be read").path();
         if path.is_dir() {
             collect(&path, found);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
             let text = fs::read_to_string(&path).expect("sources are text");
-            let is_of_tests =
-                ["#[test]", "#[tokio::test", "for_every_"].iter().any(|mark| text.contains(mark))
-                    || path.components().any(|part| part.as_os_str() == "tests");
-            if is_of_tests {
-                let stem = path.file_stem().unwrap_or_default().display().to_string();
-                found.entry(stem).or_default().push_str(&text);
-            }
+            found.push((path.file_stem().unwrap_or_default().display().to_string(), text));
         }
     }
 }
 
+fn is_mark(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("#[test]") || line.starts_with("#[tokio::test")
+}
+
+/// What stands between a line and the end of what it opens: the sources are formatted, so that is at the same column.
+fn within<'a>(opening: &str, rest: &[&'a str]) -> Vec<&'a str> {
+    let column = |line: &str| line.len() - line.trim_start().len();
+    let is_end = |line: &&&str| !line.trim().is_empty() && column(line) <= column(opening);
+    let end = rest.iter().position(|line| is_end(&line)).unwrap_or(rest.len());
+    rest[..end].to_vec()
+}
+
+/// The macros of a file that make tests.
+fn makers(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let named = lines.iter().enumerate().filter_map(|(at, line)| {
+        let name = line.trim_start().strip_prefix("macro_rules! ")?.strip_suffix(" {")?;
+        within(line, &lines[at + 1..]).iter().any(|line| is_mark(line)).then_some(name)
+    });
+    named.collect()
+}
+
+/// The name of the function that begins in a line.
+fn function(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
+    Some(&line[..line.find('(')?])
+}
+
+/// The tests of a file: functions that are marked as such, and those that are given to a macro that makes tests of them,
+/// whole or by name.
+fn tests_of(text: &str, makers: &BTreeSet<&str>) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let (mut found, mut is_marked, mut at) = (Vec::new(), false, 0);
+    while let Some(line) = lines.get(at) {
+        at += 1;
+        let trimmed = line.trim_start();
+        let called = trimmed.split_once('!').filter(|(name, _)| makers.contains(name));
+        if trimmed.starts_with("macro_rules! ") {
+            // What it makes has another name.
+            at += within(line, &lines[at..]).len();
+        } else if let Some((_, given)) = called {
+            let inside = within(line, &lines[at..]);
+            at += inside.len();
+            if given.trim_start().starts_with('{') {
+                let outermost = inside.iter().filter_map(|line| function(line).map(|name| (line, name)));
+                let first = inside.iter().find(|line| function(line).is_some());
+                let column = first.map(|line| line.len() - line.trim_start().len());
+                let outermost =
+                    outermost.filter(|(line, _)| Some(line.len() - line.trim_start().len()) == column);
+                found.extend(outermost.map(|(_, name)| name.to_owned()));
+            } else {
+                let given = format!("{given} {}", inside.join(" "));
+                let names = given.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+                found.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
+            }
+        } else if is_mark(line) {
+            is_marked = true;
+        } else if let Some(name) = function(line) {
+            if std::mem::take(&mut is_marked) {
+                found.push(name.to_owned());
+            }
+        } else if !(trimmed.is_empty() || trimmed.starts_with("#[") || trimmed.starts_with("//")) {
+            is_marked = false;
+        }
+    }
+    found
+}
+
 /// What is wrong with the page.
-fn complaints(page: &str, functions: &BTreeMap<String, String>) -> Vec<String> {
+fn complaints(page: &str, tests: &Tests) -> Vec<String> {
     let numbers = REQUIREMENTS
         .into_iter()
         .flat_map(|(kind, count)| (1..=count).map(move |number| format!("{kind}-{number}")));
@@ -56,7 +127,7 @@ fn complaints(page: &str, functions: &BTreeMap<String, String>) -> Vec<String> {
     let mut found = Vec::new();
     for line in page.lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let ["", number, _, tests, ""] = cells[..] else { continue };
+        let ["", number, _, shown, ""] = cells[..] else { continue };
         if !number.contains('-') || number.starts_with("--") {
             continue;
         }
@@ -65,15 +136,14 @@ fn complaints(page: &str, functions: &BTreeMap<String, String>) -> Vec<String> {
             None => found.push(format!("{number} is there twice, or is none")),
         }
         let named: Vec<&str> =
-            tests.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
-        let is_reason = tests.starts_with("not") && tests.len() > SHORTEST_REASON;
+            shown.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
+        let is_reason = shown.starts_with("not") && shown.len() > SHORTEST_REASON;
         if named.is_empty() && !is_reason {
             found.push(format!("{number} has neither a test nor a reason"));
         }
         for name in named {
             let Some((file, function)) = name.split_once("::") else { continue };
-            let is_there = functions.get(file).is_some_and(|text| text.contains(&format!("fn {function}(")));
-            if !is_there {
+            if !tests.get(file).is_some_and(|tests| tests.contains(function)) {
                 found.push(format!("{number}: there is no test `{name}`"));
             }
         }
@@ -84,14 +154,14 @@ fn complaints(page: &str, functions: &BTreeMap<String, String>) -> Vec<String> {
 
 #[test]
 fn every_requirement_of_the_gateway_has_its_tests() {
-    assert_eq!(complaints(&read("docs/gateway-conformance.md"), &functions()), NOTHING);
+    assert_eq!(complaints(&read("docs/gateway-conformance.md"), &tests()), NOTHING);
 }
 
 #[test]
 fn a_page_that_promises_too_much_is_noticed() {
-    let functions = BTreeMap::from([("pool".to_owned(), "async fn it_works() {".to_owned())]);
+    let tests = Tests::from([("pool".to_owned(), BTreeSet::from(["it_works".to_owned()]))]);
     let told = |line: &str| {
-        let all = complaints(line, &functions);
+        let all = complaints(line, &tests);
         all.into_iter().filter(|complaint| !complaint.ends_with("is missing")).collect::<Vec<_>>()
     };
     assert_eq!(told("| BE-1 | x | `pool::it_works` |"), NOTHING);
@@ -100,5 +170,60 @@ fn a_page_that_promises_too_much_is_noticed() {
     assert_eq!(told("| BE-1 | x | not yet |"), ["BE-1 has neither a test nor a reason"]);
     assert_eq!(told("| BE-19 | x | `pool::it_works` |"), ["BE-19 is there twice, or is none"]);
     let all: usize = REQUIREMENTS.iter().map(|(_, count)| count).sum();
-    assert_eq!(complaints("", &functions).len(), all);
+    assert_eq!(complaints("", &tests).len(), all);
+}
+
+/// A helper is not, and neither is what a macro makes of a test.
+#[test]
+fn only_tests_are_tests() {
+    let text = r#"
+macro_rules! for_both {
+    ($($name:ident),*) => {$(
+        mod $name {
+            #[tokio::test]
+            async fn one() {}
+        }
+    )*};
+}
+macro_rules! each {
+    () => {};
+}
+for_both!(named, named_too);
+for_both!(
+    in_a_list,
+);
+async fn named() {}
+fn helper() {}
+each! {
+    fn no_test() {}
+}
+#[tokio::test(start_paused = true)]
+#[cfg(unix)]
+/// A note.
+async fn marked() {
+    fn inner() {}
+}
+fn after() {}
+#[test]
+const NOTHING: u8 = 0;
+fn not_marked() {}
+mod tests {
+    proptest! {
+        #[test]
+        fn property(text in any::<String>()) {}
+    }
+}
+for_both! {
+    /// Whole.
+    async fn given() {
+        fn inner_of_given() {}
+    }
+
+    async fn given_too() {}
+}
+"#;
+    let makers = BTreeSet::from_iter(makers(text));
+    assert_eq!(makers, BTreeSet::from(["for_both"]));
+    let found = ["named", "named_too", "in_a_list", "marked", "property", "given", "given_too"];
+    assert_eq!(tests_of(text, &makers), found);
 }
