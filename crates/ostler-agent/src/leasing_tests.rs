@@ -149,6 +149,7 @@ fn every_term_counts() {
     let live = [idle(1, "a", "x", 5)];
     let base = terms("a");
     let others = [
+        Terms { tenant: "b".to_owned(), ..base.clone() },
         Terms { agent: "codex".to_owned(), ..base.clone() },
         Terms { engine: Engine::Terminal, ..base.clone() },
         Terms { model: Some("m".to_owned()), ..base.clone() },

@@ -91,12 +91,15 @@ for_every_library! {
         for program in [&mut program, &mut stranger] {
             assert_eq!(program.say("a", "hello", "whole").await["said"], "hello!");
         }
-        let both = ground.agents();
-        assert_eq!(both.len(), 2);
-        // The first session is older: it would be found first, were keys not asked for.
-        assert_eq!(stranger.say("a", "I am a stranger", "whole").await["said"], "I am a stranger!");
+        // The stranger's own session goes on, so that only the other one knows what he sends next.
+        stranger.done(json!({"do": "words", "talk": "a", "as": "again"})).await;
+        assert_eq!(stranger.say("a", "and on", "whole").await["said"], "and on!");
+        assert_eq!(ground.agents().len(), 2);
+        assert_eq!(stranger.say("again", "I am a stranger", "whole").await["said"], "I am a stranger!");
+        let all = ground.agents();
+        assert_eq!(all.len(), 3, "a process of his own");
         assert_eq!(program.say("a", "I am not", "whole").await["said"], "I am not!");
-        assert_eq!(ground.agents(), both);
+        assert_eq!(ground.agents(), all, "and the other one was left as it was");
         let told = ground.told();
         assert!(!told.iter().any(|(_, text)| text.contains("stranger")), "{told:?}");
         stranger.end().await;
