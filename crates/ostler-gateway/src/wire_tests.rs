@@ -289,6 +289,24 @@ fn only_a_model_that_is_not_there_is_a_model_not_found() {
     assert_eq!(codes, ["model_not_found", "not_found", "not_found", "not_found"]);
 }
 
+/// By this the official library's runner of tools goes on without one.
+#[test]
+fn a_thread_is_refused_in_the_words_that_the_library_knows() {
+    let body = json!({"model": "claude", "max_tokens": 9, "thread": {"type": "create"},
+        "messages": [{"role": "user", "content": "x"}]});
+    let problem = Format::Messages.read(&body).unwrap_err();
+    let told = Format::Messages.problem(&problem);
+    let details = json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]});
+    assert_eq!((problem.kind.status(), &told["error"]["details"]), (400, &details));
+    assert!(Format::Messages.problem(&Problem::invalid("x"))["error"]["details"].is_null());
+}
+
+#[test]
+fn what_other_servers_of_this_api_know_is_no_mistake() {
+    let body = json!({"model": "claude", "top_k": 40, "keep_alive": "5m", "messages": [{"role": "user", "content": "x"}]});
+    assert_eq!(Format::Chat.read(&body).unwrap().ignored, ["keep_alive", "top_k"]);
+}
+
 #[test]
 fn a_cache_control_at_the_top_is_no_mistake() {
     let body = json!({"model": "m", "max_tokens": 1, "cache_control": {"type": "ephemeral"},

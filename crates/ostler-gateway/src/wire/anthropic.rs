@@ -4,6 +4,7 @@ use ostler_agent::event::Usage;
 use serde_json::{Value, json};
 
 use super::fields::{Fields, flag, list, named, text};
+use super::problem::THREAD;
 use super::tools;
 use super::{
     Answer, Delivery, Encoder, Format, Head, Part, Piece, Problem, Request, Stop, Told, event, history,
@@ -54,7 +55,7 @@ pub(super) fn read(body: &Value) -> Result<Request, Problem> {
         return Err(Problem::field("compaction", "the agent shortens its conversations by itself"));
     }
     if !body["thread"].is_null() {
-        return Err(Problem::field("thread", "send the conversation, or name it in x-ostler-conversation"));
+        return Err(Problem::field(THREAD, "send the conversation, or name it in x-ostler-conversation"));
     }
     let delivery = match flag(body, "stream")? {
         Told::Yes => Delivery::Streamed { usage: Told::Yes },

@@ -9,6 +9,9 @@ use crate::pool::BrokenOff;
 /// What OpenAI calls most problems of a request.
 const INVALID: &str = "invalid_request_error";
 
+/// The field by which a conversation would be kept elsewhere.
+pub(super) const THREAD: &str = "thread";
+
 /// The field that names a model.
 const MODEL: &str = "model";
 
@@ -192,7 +195,14 @@ impl Problem {
             Some(field) => format!("{field}: {}", self.message),
             None => self.message.clone(),
         };
-        json!({"type": "error", "error": {"type": self.kind.of_anthropic(), "message": message}})
+        let mut told =
+            json!({"type": "error", "error": {"type": self.kind.of_anthropic(), "message": message}});
+        if self.field.as_deref() == Some(THREAD) {
+            // With this the official library goes on without one, as it does elsewhere.
+            told["error"]["details"] =
+                json!({"error_code": "thread_unsupported_request", "unsupported": [THREAD]});
+        }
+        told
     }
 
     pub(super) fn of_openai(&self) -> Value {
