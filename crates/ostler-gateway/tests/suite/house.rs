@@ -187,3 +187,17 @@ pub(crate) fn messages(talk: &[(&str, &str)]) -> Value {
 pub(crate) fn asked(talk: &[(&str, &str)]) -> Value {
     json!({"model": "claude", "max_tokens": 9, "messages": messages(talk)})
 }
+
+/// Reads until something was said.
+pub(crate) async fn until(stream: &mut TcpStream, words: &str) -> String {
+    let read = async {
+        let (mut heard, mut buffer) = (String::new(), [0; 4096]);
+        while !heard.contains(words) {
+            let count = stream.read(&mut buffer).await.unwrap();
+            assert_ne!(count, 0, "it ended before `{words}`: {heard}");
+            heard.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+        heard
+    };
+    tokio::time::timeout(DEADLINE, read).await.unwrap_or_else(|_| panic!("never: `{words}`"))
+}

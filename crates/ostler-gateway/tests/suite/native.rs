@@ -8,10 +8,9 @@ use ostler_agent::run_event::RunEventKind;
 use ostler_process::journal::{Facts, Given, Journal};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
-use tokio::net::TcpStream;
 
 use crate::clock::Clock;
-use crate::house::{DEADLINE, House, asked, head};
+use crate::house::{DEADLINE, House, asked, head, until};
 
 const SESSIONS: &str = "/api/v1/sessions";
 
@@ -21,20 +20,6 @@ async fn begin(house: &House, key: &str, body: &Value) -> String {
     let id = got.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(got.header("location"), Some(format!("{SESSIONS}/{id}").as_str()));
     id
-}
-
-/// Reads until something was said.
-async fn until(stream: &mut TcpStream, words: &str) -> String {
-    let read = async {
-        let (mut heard, mut buffer) = (String::new(), [0; 4096]);
-        while !heard.contains(words) {
-            let count = stream.read(&mut buffer).await.unwrap();
-            assert_ne!(count, 0, "it ended before `{words}`: {heard}");
-            heard.push_str(&String::from_utf8_lossy(&buffer[..count]));
-        }
-        heard
-    };
-    tokio::time::timeout(DEADLINE, read).await.unwrap()
 }
 
 fn following(id: &str, key: &str, after: &str) -> String {

@@ -10,23 +10,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::clock::Clock;
-use crate::house::{DEADLINE, House, asked, head, messages};
+use crate::house::{DEADLINE, House, asked, head, messages, until};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Reads until something was said.
-async fn until(stream: &mut TcpStream, words: &str) -> String {
-    let read = async {
-        let (mut heard, mut buffer) = (String::new(), [0; 4096]);
-        while !heard.contains(words) {
-            let count = stream.read(&mut buffer).await.unwrap();
-            assert_ne!(count, 0, "it ended before `{words}`: {heard}");
-            heard.push_str(&String::from_utf8_lossy(&buffer[..count]));
-        }
-        heard
-    };
-    tokio::time::timeout(DEADLINE, read).await.unwrap_or_else(|_| panic!("never: `{words}`"))
-}
 
 /// What was sent by now. Whatever was due before this is sent before its own answer is.
 async fn so_far(house: &House, stream: &TcpStream) -> String {

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::clock::Clock;
-use crate::house::{DEADLINE, House, offer};
+use crate::house::{DEADLINE, House, offer, until};
 use crate::terminals::{Frame, Socket, seated};
 
 const SESSIONS: &str = "/api/v1/sessions";
@@ -57,19 +57,6 @@ async fn begin(house: &House, key: &str) -> String {
 
 async fn follow(house: &House, session: &str, key: &str) -> TcpStream {
     house.ask(&format!("GET {session}/events HTTP/1.1\r\nx-api-key: {key}"), "").await
-}
-
-/// Reads until something was said.
-async fn until(stream: &mut TcpStream, words: &str) {
-    let read = async {
-        let (mut heard, mut buffer) = (String::new(), [0; 4096]);
-        while !heard.contains(words) {
-            let count = stream.read(&mut buffer).await.unwrap();
-            assert_ne!(count, 0, "it ended before `{words}`: {heard}");
-            heard.push_str(&String::from_utf8_lossy(&buffer[..count]));
-        }
-    };
-    tokio::time::timeout(DEADLINE, read).await.unwrap();
 }
 
 #[tokio::test]
