@@ -38,3 +38,6 @@ pub mod redaction;
 pub mod shield;
 pub mod store;
 pub mod transcript;
+
+// Links the SQLite that `rusqlite` calls.
+use ostler_sqlcipher as _;

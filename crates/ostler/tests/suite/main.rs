@@ -6,6 +6,9 @@
 )]
 #![expect(clippy::print_stderr, reason = "a driver tells its parent what it sees, and figures are shown")]
 
+// Links the SQLite that `rusqlite` calls.
+use ostler_sqlcipher as _;
+
 mod agents;
 mod bad_input;
 #[cfg(target_os = "linux")]

@@ -6,10 +6,8 @@ use toml::{Table, Value};
 use super::{METADATA, NOTHING, read};
 
 /// Not anywhere in the graph: they need a C toolchain, a system library or a database server, or double the build.
-const BANNED: &[&str] = &["aws-lc-rs", "aws-lc-sys", "native-tls", "openssl", "sqlx"];
-
-/// Packages that have one user, for which they were let in: see docs/adr/0016.
-const FOR_ONE: &[(&str, &str)] = &[("openssl-sys", "libsqlite3-sys"), ("openssl-src", "openssl-sys")];
+const BANNED: &[&str] =
+    &["aws-lc-rs", "aws-lc-sys", "native-tls", "openssl", "openssl-src", "openssl-sys", "sqlx"];
 
 /// Not asked for by us, because the language or the standard library has it now.
 const OUTDATED: &[&str] = &["async-trait", "lazy_static", "once_cell"];
@@ -47,21 +45,6 @@ fn banned_crates_are_nowhere_in_the_graph() {
         .filter(|name| BANNED.contains(name))
         .collect();
     assert!(found.is_empty(), "banned: {found:?}; `cargo tree --invert NAME` shows who asks for it");
-}
-
-#[test]
-fn what_was_let_in_for_one_user_has_no_other() {
-    let graph = METADATA.resolve.as_ref().expect("the graph is resolved");
-    let name = |id| METADATA[id].name.as_str();
-    for (package, user) in FOR_ONE {
-        let users: Vec<&str> = graph
-            .nodes
-            .iter()
-            .filter(|node| node.dependencies.iter().any(|id| name(id) == *package))
-            .map(|node| name(&node.id))
-            .collect();
-        assert_eq!(users, [*user], "users of {package}");
-    }
 }
 
 #[test]

@@ -8,7 +8,8 @@ use super::{METADATA, NOTHING};
 const ARROWS: &[(&str, &[&str])] = &[
     ("ostler-agent", &[]),
     ("ostler-process", &["ostler-agent"]),
-    ("ostler-memory", &["ostler-agent"]),
+    ("ostler-sqlcipher", &[]),
+    ("ostler-memory", &["ostler-agent", "ostler-sqlcipher"]),
     ("ostler-rehearsal", &["ostler-agent"]),
     ("ostler-bridge", &["ostler-agent", "ostler-process", "ostler-memory"]),
     ("ostler-gateway", &["ostler-agent", "ostler-process", "ostler-memory", "ostler-bridge"]),
@@ -18,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ostler-agent",
             "ostler-process",
             "ostler-memory",
+            "ostler-sqlcipher",
             "ostler-rehearsal",
             "ostler-bridge",
             "ostler-gateway",
