@@ -25,6 +25,7 @@ use std::process::ExitCode;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
+use crate::home::HomeError;
 use crate::surroundings::Surroundings;
 use crate::{display, log};
 
@@ -38,6 +39,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         return Ok(memory::hasty(hasty));
     }
     let here = Surroundings::of_process(cli.color)?;
+    if !cli.command.helps_to_repair() {
+        here.home.check_format().map_err(HomeError::from)?;
+    }
     // A broken configuration is told by the commands that need one, not by those that help to repair it.
     if let Ok(settings) = here.settings() {
         display::set_color(Some(settings.config.display.color));

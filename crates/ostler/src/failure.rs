@@ -129,6 +129,7 @@ impl Failure {
             Self::Call(CallError::NotLive { .. } | CallError::Refused { .. }) => USAGE,
             Self::Rehearse(error) if error.is_usage() => USAGE,
             Self::Memory(error) if error.is_usage() => USAGE,
+            Self::Home(HomeError::Format(_)) => USAGE,
             Self::Locate(_) | Self::Probe(_) => NOT_INSTALLED,
             Self::Smoke(error) if error.is_answer() => NOT_GREEN,
             Self::Interrupted(by) => by.exit_code(),

@@ -1,5 +1,7 @@
 //! Where Ostler keeps its state and the user's configuration. Asking creates nothing.
 
+mod format;
+
 use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::io;
@@ -7,6 +9,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use etcetera::base_strategy::{BaseStrategy as _, Xdg};
+
+pub(crate) use format::FormatError;
 
 /// Folders are readable by their owner only.
 const PRIVATE: u32 = 0o700;
@@ -22,6 +26,8 @@ pub(crate) struct Home {
 /// Why there is no home.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HomeError {
+    #[error(transparent)]
+    Format(#[from] FormatError),
     #[error("could not tell where to keep Ostler's state")]
     Nowhere(#[source] etcetera::HomeDirError),
     #[error("could not use `{}` as Ostler's home", .path.display())]
@@ -35,6 +41,7 @@ pub(crate) enum HomeError {
 impl HomeError {
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::Format(error) => return error.hint(),
             Self::Nowhere(_) => "set HOME, or OSTLER_HOME to a folder of your choice".to_owned(),
             Self::Path { .. } => "set OSTLER_HOME to a folder that you can write to".to_owned(),
         })
@@ -116,8 +123,14 @@ impl Home {
         }
     }
 
-    /// Makes sure that the folder exists, readable by its owner only. For commands that are about to write.
+    /// Refuses a folder that a newer Ostler wrote. Writes nothing.
+    pub(crate) fn check_format(&self) -> Result<(), FormatError> {
+        format::check(&self.root)
+    }
+
+    /// Makes sure that the folder exists, readable by its owner only, and may be written by this build.
     pub(crate) fn create(&self) -> Result<(), HomeError> {
+        self.check_format()?;
         DirBuilder::new()
             .recursive(true)
             .mode(PRIVATE)

@@ -70,10 +70,12 @@ pub(crate) async fn version(
     if let Some(version) = memory.version_of(program) {
         return Ok(version);
     }
-    // Without it the program is tried elsewhere, and asked again the next time.
-    let _ = here.home.create();
+    // Without a home of ours the program is tried elsewhere, and asked again the next time.
+    let has_home = here.home.create().is_ok();
     let version = probe::version_unless(agent.package(), program, &place(here), stop).await?;
-    memory.keep(program, &version);
+    if has_home {
+        memory.keep(program, &version);
+    }
     Ok(version)
 }
 

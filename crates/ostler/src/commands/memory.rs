@@ -129,7 +129,9 @@ impl Args {
 pub(crate) fn hasty(what: capture::Hasty<'_>) -> ExitCode {
     let began = Instant::now();
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    if let Ok(home) = Home::resolve(std::env::var_os("OSTLER_HOME").as_deref(), &cwd) {
+    if let Ok(home) = Home::resolve(std::env::var_os("OSTLER_HOME").as_deref(), &cwd)
+        && home.check_format().is_ok()
+    {
         capture::run(what, &Place::new(home.memory()), &cwd, began);
     }
     ExitCode::SUCCESS

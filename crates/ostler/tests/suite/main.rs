@@ -28,6 +28,8 @@ mod install;
 mod keys;
 #[cfg(target_os = "linux")]
 mod memory;
+#[cfg(target_os = "linux")]
+mod old_home;
 mod rehearse;
 #[cfg(target_os = "linux")]
 mod run;

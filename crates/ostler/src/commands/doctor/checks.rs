@@ -40,6 +40,13 @@ pub(super) async fn all(here: &Surroundings) -> Result<Vec<Finding>, Failure> {
 fn home(here: &Surroundings) -> Finding {
     let root = here.home.root();
     let shown = short(root);
+    if let Err(error) = here.home.check_format() {
+        let finding = Finding::new("home", Status::Broken, with_causes(&error));
+        return match error.hint() {
+            Some(hint) => finding.with_remedy(hint),
+            None => finding,
+        };
+    }
     let Some(existing) = root.ancestors().find(|folder| folder.exists()) else {
         return Finding::new("home", Status::Broken, format!("{shown}: no folder on the way to it exists"))
             .with_remedy(MOVE_HOME);
