@@ -25,6 +25,9 @@ mod hangs;
 #[cfg(target_os = "linux")]
 mod held;
 #[cfg(target_os = "linux")]
+#[path = "../suite/home_fixture.rs"]
+mod home_fixture;
+#[cfg(target_os = "linux")]
 mod hook;
 #[cfg(target_os = "linux")]
 mod injection;
@@ -35,6 +38,8 @@ mod memory;
 mod native;
 #[cfg(target_os = "linux")]
 mod offline;
+#[cfg(target_os = "linux")]
+mod old_home;
 #[cfg(target_os = "linux")]
 mod one_shot;
 #[cfg(target_os = "linux")]

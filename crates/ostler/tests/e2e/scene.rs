@@ -59,6 +59,11 @@ impl Scene {
         Served::with(&self.program, &[], &self.env())
     }
 
+    /// A server on a home that exists already, used with a key that it has.
+    pub(crate) fn served_at(&self, home: TempDir, key: &str) -> Served {
+        Served::at(home, Some(key.to_owned()), &self.program, &[], &self.env())
+    }
+
     /// Ends a server so, and starts another one with what it left.
     pub(crate) fn again(&self, served: Served, signal: Signal) -> Served {
         served.again(signal, &self.program, &[], &self.env())

@@ -35,7 +35,14 @@ impl Served {
         Self::at(home, None, program, args, env)
     }
 
-    fn at(home: TempDir, key: Option<String>, program: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
+    /// On this home, whose key is known if the server does not make the first one.
+    pub(crate) fn at(
+        home: TempDir,
+        key: Option<String>,
+        program: &Path,
+        args: &[&str],
+        env: &[(&str, &str)],
+    ) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])

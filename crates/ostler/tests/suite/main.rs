@@ -22,6 +22,8 @@ mod doctor;
 mod fetch;
 mod ground;
 mod help;
+#[cfg(target_os = "linux")]
+mod home_fixture;
 mod house;
 mod install;
 #[cfg(target_os = "linux")]

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -13,28 +12,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::ground::Ground;
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    fs::set_permissions(to, fs::Permissions::from_mode(0o700)).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), &target).unwrap();
-            // Git keeps no modes, and Ostler's files are for their owner alone.
-            fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
-        }
-    }
-}
+use crate::home_fixture::copy_home_0_1;
 
 /// A copy of the fixture as `OSTLER_HOME`.
 fn ground_with_old_home() -> Ground {
     let ground = Ground::new();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/home-0.1");
-    copy(&fixture, &ground.at("ostler"));
+    copy_home_0_1(&ground.at("ostler"));
     ground
 }
 
