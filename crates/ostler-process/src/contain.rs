@@ -97,7 +97,7 @@ pub struct Spawn<'a> {
     pub program: PathBuf,
     /// Its arguments, without its own name.
     pub args: Vec<OsString>,
-    /// The whole environment: nothing is inherited. [`MARK`] is added.
+    /// The whole environment: nothing is inherited. [`MARK`] is added, and `PWD` is set to `cwd` with links resolved.
     pub env: Vec<(OsString, OsString)>,
     /// Where it starts.
     pub cwd: PathBuf,

@@ -11,6 +11,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::working_directory::set_pwd_of;
+
 /// How often a killed leader is looked at while it is being dropped, and for how long at most. A kill takes effect
 /// in well under a millisecond; only a process stuck in the kernel takes longer, and that one we do not wait for.
 const LAST_LOOKS: u32 = 200;
@@ -23,8 +25,9 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Starts the command as the leader of a new group.
+    /// Starts the command as the leader of a new group. Its `PWD` is the directory that it starts in.
     pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
+        set_pwd_of(command);
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         Ok(Self { child, leader })

@@ -39,4 +39,5 @@ pub mod tail;
 #[cfg(target_os = "linux")]
 pub mod terminal;
 mod watches;
+mod working_directory;
 pub mod workspace;

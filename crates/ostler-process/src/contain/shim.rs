@@ -18,6 +18,7 @@ use rustix::termios::isatty;
 
 use super::plan::{self, Plan};
 use super::wire::{self, Refusal, ShimBrief, Step};
+use crate::working_directory::set_pwd;
 
 /// Where an ELF header ends that says for which machine it is.
 const MACHINE_END: usize = 20;
@@ -55,7 +56,7 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
     let Ok([plan, stdin, stdout, stderr]) = <[OwnedFd; 4]>::try_from(descriptors) else {
         return Err(Some(refused(Step::Guard, &Errno::BADF.into())));
     };
-    let plan = plan::read(plan).map_err(at(Step::Guard))?;
+    let mut plan = plan::read(plan).map_err(at(Step::Guard))?;
     let mut go = [0];
     if status.read(&mut go).map_err(at(Step::Guard))? == 0 {
         return Err(None);
@@ -65,6 +66,8 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
         ioctl_tiocsctty(&stdin).map_err(io::Error::from).map_err(at(Step::Contain))?;
     }
     std::env::set_current_dir(&plan.folder).map_err(at(Step::Folder))?;
+    // Asked of the kernel, so that it is the directory that the agent is really in.
+    set_pwd(&mut plan.environment, std::env::current_dir());
     check(&plan).map_err(at(Step::Program))?;
     let mut command = Command::new(&plan.program);
     command.args(&plan.arguments).env_clear().envs(plan.environment);

@@ -4,6 +4,7 @@ mod bad_input;
 mod descriptors;
 mod endurance;
 mod flood;
+mod folders;
 mod full_disk;
 mod hostile;
 mod kept;

@@ -118,6 +118,27 @@ async fn the_agent_gets_its_environment_and_folder_and_nothing_else() {
     assert_eq!(contained.leader_exit().await, Exit::Code(0));
 }
 
+/// OpenCode works in `PWD`, wherever it is started.
+#[tokio::test]
+async fn pwd_is_the_working_directory_in_every_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = folder.path().canonicalize().unwrap();
+    std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
+    for tier in tiers().await {
+        let run = run_name();
+        // No shell, which would set it itself.
+        let mut spawn = shell(&run, "", tier);
+        (spawn.program, spawn.args, spawn.cwd) = ("env".into(), Vec::new(), real.join("link"));
+        spawn.env.extend([("PWD".into(), "/elsewhere".into()), ("OLDPWD".into(), "/before".into())]);
+        let mut contained = Contained::start(spawn).await.unwrap();
+        let mut said = String::new();
+        contained.stdout.take().unwrap().read_to_string(&mut said).await.unwrap();
+        let told: Vec<&str> = said.lines().filter(|line| line.contains("PWD=")).collect();
+        assert_eq!(told, [format!("PWD={}", real.display())], "{}", tier.name());
+        assert_eq!(contained.leader_exit().await, Exit::Code(0));
+    }
+}
+
 #[tokio::test]
 async fn the_agent_gets_its_three_streams_and_no_descriptor_of_ours() {
     for tier in tiers().await {
