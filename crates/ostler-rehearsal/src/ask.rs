@@ -194,17 +194,61 @@ fn workspace(lines: &[Line]) -> Option<String> {
         Line::Setting(text) => Some(text.as_str()),
         Line::User(_) | Line::Model(_) | Line::Calls | Line::Results(_) => None,
     });
-    texts
-        .map(|text| between(text, "<cwd>", '<').or_else(|| between(text, "orking directory: /", '\n')))
-        .find_map(|found| {
-            let path = found?.trim();
-            (!path.is_empty())
-                .then(|| if path.starts_with('/') { path.to_owned() } else { format!("/{path}") })
-        })
+    let stated = texts.map(|text| match between(text, "<cwd>", "</cwd>") {
+        Some(tagged) => Some(unescape(tagged)),
+        None => between(text, "orking directory: /", "\n").map(str::to_owned),
+    });
+    stated.flatten().find_map(|path| {
+        let path = path.trim();
+        (!path.is_empty()).then(|| if path.starts_with('/') { path.to_owned() } else { format!("/{path}") })
+    })
 }
 
 /// What follows the last `start` in a text, up to `end`.
-fn between<'a>(text: &'a str, start: &str, end: char) -> Option<&'a str> {
+fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     let after = &text[text.rfind(start)? + start.len()..];
     after.split(end).next()
+}
+
+/// The characters that XML escapes. Codex 0.166.0 writes its directory so: `R&D` is `R&amp;D` there.
+const ESCAPES: [(&str, char); 5] =
+    [("&amp;", '&'), ("&lt;", '<'), ("&gt;", '>'), ("&quot;", '"'), ("&apos;", '\'')];
+
+/// The text between two tags, as it was before it was escaped.
+fn unescape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let known = ESCAPES.iter().find(|(escape, _)| rest.starts_with(escape));
+        // An `&` of no escape is itself.
+        let (length, char) = known.map_or((1, '&'), |(escape, char)| (escape.len(), *char));
+        plain.push(char);
+        rest = &rest[length..];
+    }
+    plain + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_read_as_the_agent_means_it() {
+        let table = [
+            ("<cwd>/ws</cwd>", Some("/ws")),
+            ("<cwd>/R&amp;D &lt;new&gt; &apos;a&quot;b&apos;</cwd>", Some("/R&D <new> 'a\"b'")),
+            ("<cwd>/a&amp;lt;b & c</cwd>", Some("/a&lt;b & c")),
+            ("Working directory: /R&D <new>\nnext", Some("/R&D <new>")),
+            // No tags, no escapes: this is the name.
+            ("Working directory: /R&amp;D\n", Some("/R&amp;D")),
+            ("<cwd> </cwd>", None),
+            ("nothing", None),
+        ];
+        for (text, want) in table {
+            let lines = [Line::Setting(text.to_owned())];
+            assert_eq!(workspace(&lines).as_deref(), want, "{text}");
+        }
+    }
 }
