@@ -50,6 +50,8 @@ mod player;
 #[cfg(target_os = "linux")]
 mod pool;
 #[cfg(target_os = "linux")]
+mod real_shape;
+#[cfg(target_os = "linux")]
 mod resume;
 #[cfg(target_os = "linux")]
 mod run;

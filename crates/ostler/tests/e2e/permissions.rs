@@ -2,11 +2,13 @@
 //! keep is refused. What is proven here is told to operators in `docs/permissions.md`.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::player::Player;
-use crate::yard::Yard;
+use crate::real_shape::RealShape;
+use crate::yard::{Ended, Yard};
 
 /// Something that a model tries.
 enum Try {
@@ -59,12 +61,55 @@ const IN_ALL: [&str; 7] =
 const OUT_ALL: [&str; 8] =
     ["copy-door", "dots", "redirect", "redirect-dots", "redirect-door", "redirect-hole", "touch-cd", "write"];
 
+/// Where a model tries, and how it is asked to: in a rehearsal, or with the user's own configuration.
+trait Ground {
+    fn at(&self, name: &str) -> PathBuf;
+    fn workspace(&self) -> PathBuf;
+    /// Runs a script with these arguments and a prompt.
+    fn run(&self, args: &[&str], script: &str) -> Ended;
+    /// Fails if a process is left.
+    fn is_empty(&self);
+}
+
+impl Ground for Yard {
+    fn at(&self, name: &str) -> PathBuf {
+        Self::at(self, name)
+    }
+    fn workspace(&self) -> PathBuf {
+        Self::workspace(self)
+    }
+    fn run(&self, args: &[&str], script: &str) -> Ended {
+        let path = Self::at(self, "script.json");
+        fs::write(&path, script).unwrap();
+        let rehearse = format!("--rehearse={}", path.display());
+        Self::run(self, &[&[&*rehearse], args].concat())
+    }
+    fn is_empty(&self) {
+        Self::is_empty(self);
+    }
+}
+
+impl Ground for RealShape {
+    fn at(&self, name: &str) -> PathBuf {
+        Self::at(self, name)
+    }
+    fn workspace(&self) -> PathBuf {
+        Self::workspace(self)
+    }
+    fn run(&self, args: &[&str], script: &str) -> Ended {
+        Self::run(self, args, script)
+    }
+    fn is_empty(&self) {
+        Self::is_empty(self);
+    }
+}
+
 impl Try {
     /// The call that a model makes for it.
-    fn call(&self, player: Player, yard: &Yard) -> Value {
+    fn call(&self, player: Player, ground: &dyn Ground) -> Value {
         let full = |text: &str| {
-            let text = text.replace("WORKSPACE", &yard.workspace().display().to_string());
-            text.replace("OUTSIDE", &yard.at("outside").display().to_string())
+            let text = text.replace("WORKSPACE", &ground.workspace().display().to_string());
+            text.replace("OUTSIDE", &ground.at("outside").display().to_string())
         };
         let tool = |name: &str, arguments: Value| json!({"tool": name, "arguments": arguments});
         let patch = |body: String| json!({"tool": "apply_patch", "input": format!("*** Begin Patch\n{body}\n*** End Patch")});
@@ -102,30 +147,27 @@ impl Try {
 }
 
 /// A script of calls, one after the other, whatever comes of them. Written as JSON, which is a format of scripts too.
-fn script(yard: &Yard, calls: &[Value]) -> String {
+fn script(calls: &[Value]) -> String {
     let mut steps: Vec<Value> = calls.iter().map(|call| json!({"reply": [call]})).collect();
     steps.push(json!({"reply": [{"text": "I tried."}]}));
-    let path = yard.at("script.json");
-    fs::write(&path, json!({"v": 1, "conversation": [{"step": steps}]}).to_string()).unwrap();
-    format!("--rehearse={}", path.display())
+    json!({"v": 1, "conversation": [{"step": steps}]}).to_string()
 }
 
 /// Tries everything at a level, and says what is there afterwards that was not, or is not as it was.
-fn tried(player: Player, level: &str) -> Option<Came> {
-    let yard = Yard::of(player)?;
-    let (workspace, outside) = (yard.workspace(), yard.at("outside"));
+fn tried(player: Player, ground: &dyn Ground, level: &str) -> Came {
+    let (workspace, outside) = (ground.workspace(), ground.at("outside"));
     fs::create_dir(&outside).unwrap();
     for folder in [&workspace, &outside] {
         fs::write(folder.join("seed.txt"), "seed\n").unwrap();
     }
     std::os::unix::fs::symlink(&outside, workspace.join("door")).unwrap();
     std::os::unix::fs::symlink(outside.join("seed.txt"), workspace.join("window")).unwrap();
-    let calls: Vec<Value> = TRIES.iter().map(|attempt| attempt.call(player, &yard)).collect();
-    let ended = yard.run(&[&script(&yard, &calls), "--permissions", level, "Try."]);
+    let calls: Vec<Value> = TRIES.iter().map(|attempt| attempt.call(player, ground)).collect();
+    let ended = ground.run(&["--permissions", level, "Try."], &script(&calls));
     ended.ends("completed", 0);
     assert_eq!(ended.said(), ["I tried."], "it was asked to try everything");
-    yard.is_empty();
-    let found = |folder: &std::path::Path| {
+    ground.is_empty();
+    let found = |folder: &Path| {
         let entries = fs::read_dir(folder).unwrap().flatten();
         let is_new = |entry: &fs::DirEntry| {
             entry.file_type().unwrap().is_file()
@@ -136,61 +178,71 @@ fn tried(player: Player, level: &str) -> Option<Came> {
         names.sort();
         names
     };
-    Some(Came { inside: found(&workspace), outside: found(&outside) })
+    Came { inside: found(&workspace), outside: found(&outside) }
 }
 
-fn comes(player: Player, level: &str, want: &Came) {
-    if let Some(came) = tried(player, level) {
-        assert_eq!(&came, want, "{player:?} with {level}");
-    }
+fn comes_in_a_rehearsal(player: Player, level: &str, want: &Came) {
+    let Some(yard) = Yard::of(player) else { return };
+    assert_eq!(&tried(player, &yard, level), want, "{player:?} with {level}");
+}
+
+fn comes_for_a_user(player: Player, level: &str, want: &Came) {
+    let Some(shape) = RealShape::of(player) else { return };
+    assert_eq!(&tried(player, &shape, level), want, "{player:?} with {level}");
+    let started_in: Vec<_> = fs::read_dir(shape.caller()).unwrap().flatten().collect();
+    assert!(started_in.is_empty(), "{started_in:?}");
+}
+
+/// Two tests for each agent: rehearsed, and as a user runs it.
+macro_rules! comes {
+    ($level:literal: $($(#[$note:meta])* $name:ident($player:expr) => $want:expr;)*) => {$(
+        $(#[$note])*
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn rehearsed() {
+                comes_in_a_rehearsal($player, $level, &$want);
+            }
+            #[test]
+            fn as_a_user_runs_it() {
+                comes_for_a_user($player, $level, &$want);
+            }
+        }
+    )*};
 }
 
 mod deny_writes_nothing {
     use super::*;
 
-    #[test]
-    fn claude() {
-        comes(Player::ClaudeStream, "deny", &came(&[], &[]));
-    }
-    #[test]
-    fn claude_on_a_terminal() {
-        comes(Player::ClaudeTerminal, "deny", &came(&[], &[]));
-    }
-    #[test]
-    fn codex() {
-        comes(Player::Codex, "deny", &came(&[], &[]));
-    }
-    #[test]
-    fn opencode() {
-        comes(Player::OpenCode, "deny", &came(&[], &[]));
+    comes! {
+        "deny":
+        claude(Player::ClaudeStream) => came(&[], &[]);
+        claude_on_a_terminal(Player::ClaudeTerminal) => came(&[], &[]);
+        codex(Player::Codex) => came(&[], &[]);
+        opencode(Player::OpenCode) => came(&[], &[]);
     }
 }
 
 mod edits_stays_in_the_workspace {
     use super::*;
 
-    /// By its tools and by the few commands that it knows to be harmless there.
-    #[test]
-    fn claude() {
-        let inside = ["in-redirect", "in-touch", "in-write", "seed.txt"];
-        comes(Player::ClaudeStream, "edits", &came(&inside, &[]));
+    /// What Claude Code knows to be harmless there: its tools, and a few commands.
+    const BY_CLAUDE: [&str; 4] = ["in-redirect", "in-touch", "in-write", "seed.txt"];
+
+    comes! {
+        "edits":
+        claude(Player::ClaudeStream) => came(&BY_CLAUDE, &[]);
+        claude_on_a_terminal(Player::ClaudeTerminal) => came(&BY_CLAUDE, &[]);
+        /// By any command: the kernel keeps it in.
+        codex(Player::Codex) => came(&IN_ALL, &[]);
+        /// By its tools alone. It follows links that are there already; it can make none.
+        opencode(Player::OpenCode) => came(&["in-write", "seed.txt"], &["seed.txt", "write-door"]);
     }
+
     #[test]
-    fn claude_on_a_terminal() {
-        let inside = ["in-redirect", "in-touch", "in-write", "seed.txt"];
-        comes(Player::ClaudeTerminal, "edits", &came(&inside, &[]));
-        comes(Player::ClaudeTerminalNewer, "edits", &came(&inside, &[]));
-    }
-    /// By any command: the kernel keeps it in.
-    #[test]
-    fn codex() {
-        comes(Player::Codex, "edits", &came(&IN_ALL, &[]));
-    }
-    /// By its tools alone. It follows links that are there already; it can make none.
-    #[test]
-    fn opencode() {
-        let outside = ["seed.txt", "write-door"];
-        comes(Player::OpenCode, "edits", &came(&["in-write", "seed.txt"], &outside));
+    fn a_newer_claude_on_a_terminal() {
+        comes_in_a_rehearsal(Player::ClaudeTerminalNewer, "edits", &came(&BY_CLAUDE, &[]));
     }
 }
 
@@ -203,18 +255,12 @@ mod all_writes_everywhere {
         came(&IN_ALL, &outside)
     }
 
-    /// Its `Edit` replaces nothing through a link, at any level.
-    #[test]
-    fn claude() {
-        comes(Player::ClaudeStream, "all", &everywhere(&["write-door"]));
-    }
-    #[test]
-    fn codex() {
-        comes(Player::Codex, "all", &everywhere(&["seed.txt", "write-door"]));
-    }
-    #[test]
-    fn opencode() {
-        comes(Player::OpenCode, "all", &everywhere(&["seed.txt", "write-door"]));
+    comes! {
+        "all":
+        /// Its `Edit` replaces nothing through a link, at any level.
+        claude(Player::ClaudeStream) => everywhere(&["write-door"]);
+        codex(Player::Codex) => everywhere(&["seed.txt", "write-door"]);
+        opencode(Player::OpenCode) => everywhere(&["seed.txt", "write-door"]);
     }
 }
 
@@ -228,7 +274,7 @@ mod a_rule_widens_edits_for_one_command {
         fs::write(yard.workspace().join("check.sh"), "echo x >> checked\n").unwrap();
         fs::write(yard.workspace().join("other.sh"), "echo x >> othered\n").unwrap();
         let calls = commands.map(|command| Try::Shell(command).call(player, &yard));
-        let ended = yard.run(&[&script(&yard, &calls), "--allow", rule, "Try."]);
+        let ended = Ground::run(&yard, &["--allow", rule, "Try."], &script(&calls));
         ended.ends("completed", 0);
         assert_eq!(fs::read_to_string(yard.workspace().join("checked")).unwrap(), "x\n", "once, and alone");
         assert!(!yard.workspace().join("othered").exists());
@@ -288,7 +334,7 @@ mod deny_reads {
         let mut read = Vec::new();
         for (way, attempt) in &WAYS {
             let calls = [attempt.call(player, &yard)];
-            let ended = yard.run(&[&script(&yard, &calls), "--permissions", "deny", "Try."]);
+            let ended = Ground::run(&yard, &["--permissions", "deny", "Try."], &script(&calls));
             ended.ends("completed", 0);
             let result = |line: &Value| line["result"]["text"].as_str().unwrap().contains("pass phrase");
             read.extend(ended.with("event", "tool_ended").any(result).then_some(*way));
