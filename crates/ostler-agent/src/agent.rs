@@ -44,12 +44,23 @@ pub struct Stage {
 /// What makes an agent use the scripted model instead of its provider, and keep to its private home.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Setup {
-    /// Variables to set, besides the few that every program needs (`PATH`, `LANG`, `TERM`).
+    /// Variables to set. They say where the provider and the home are, and keep the agent from other hosts; what it may
+    /// do and how it is driven are the same in a real run, and so belong to [`Launch`].
     pub env: Vec<(String, String)>,
     /// Folders that must exist before the agent starts, all below the stage's home.
     pub folders: Vec<PathBuf>,
     /// Files that must exist before the agent starts, all below the stage's home.
     pub files: Vec<PrivateFile>,
+}
+
+/// The shortest way for a person to give an agent a prompt in a rehearsal: no screen to fill, and every permission
+/// granted, since the model does what the script says and nothing else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ByHand {
+    /// Arguments after the program.
+    pub args: Vec<String>,
+    /// Variables besides those of [`Setup`].
+    pub env: Vec<(String, String)>,
 }
 
 impl Stage {
@@ -410,9 +421,8 @@ pub trait Agent: Sync {
     }
     /// What points it at a scripted model. The key it is given is a dummy.
     fn rehearsed(&self, stage: &Stage) -> Setup;
-    /// The shortest arguments with which a person gives it a prompt in a rehearsal: no screen to fill, and every
-    /// permission granted, since the model does what the script says and nothing else.
-    fn by_hand(&self, prompt: &str) -> Vec<String>;
+    /// How a person gives it a prompt in a rehearsal.
+    fn by_hand(&self, prompt: &str) -> ByHand;
     /// How to start it for a task with nobody watching: JSON records on stdout.
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal>;
     /// What it calls a tool of the bridge, and so does its model; nothing if it cannot use a bridge.

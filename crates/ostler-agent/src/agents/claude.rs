@@ -24,8 +24,8 @@ mod under_way;
 pub(crate) use remembered::remembered;
 
 use crate::agent::{
-    Agent, DUMMY_KEY, Decoder, Engine, Launch, Order, Refusal, Seed, Setup, Stage, Task, TranscriptPlace,
-    Whereabouts, pairs, words,
+    Agent, ByHand, DUMMY_KEY, Decoder, Engine, Launch, Order, Permissions, Refusal, Seed, Setup, Stage, Task,
+    TranscriptPlace, Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
 use crate::canonical::Message;
@@ -76,8 +76,12 @@ impl Agent for Claude {
     fn rehearsed(&self, stage: &Stage) -> Setup {
         rehearsed(stage)
     }
-    fn by_hand(&self, prompt: &str) -> Vec<String> {
-        words(["-p", "--permission-mode", "bypassPermissions", prompt])
+    fn by_hand(&self, prompt: &str) -> ByHand {
+        ByHand {
+            args: words(["-p", "--permission-mode", "bypassPermissions", prompt]),
+            // Whoever pastes it may be root.
+            env: launch::as_root(Permissions::All).env,
+        }
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         launch::launch(task)
@@ -140,8 +144,8 @@ impl Agent for ClaudeTerminal {
         setup.files.push(terminal::settled(stage));
         setup
     }
-    fn by_hand(&self, prompt: &str) -> Vec<String> {
-        words([prompt])
+    fn by_hand(&self, prompt: &str) -> ByHand {
+        ByHand { args: words([prompt]), ..ByHand::default() }
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         terminal::Terminal.launch(task)
@@ -184,8 +188,6 @@ fn rehearsed(stage: &Stage) -> Setup {
             ("DISABLE_TELEMETRY", "1".to_owned()),
             ("DISABLE_AUTOUPDATER", "1".to_owned()),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
-            // Claude Code refuses to skip permissions as root unless it is told that the machine is a sandbox.
-            ("IS_SANDBOX", "1".to_owned()),
         ]),
         folders: vec![stage.temporary()],
         files: Vec::new(),

@@ -10,8 +10,8 @@ mod rollout;
 pub(crate) use remembered::remembered;
 
 use crate::agent::{
-    Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task, TranscriptPlace,
-    Whereabouts, pairs, words,
+    Agent, ByHand, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task,
+    TranscriptPlace, Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
 use crate::endpoint::Endpoint;
@@ -87,8 +87,9 @@ impl Agent for Codex {
             files: vec![PrivateFile { path: home.join("config.toml"), content: provider(&stage.url) }],
         }
     }
-    fn by_hand(&self, prompt: &str) -> Vec<String> {
-        words(["exec", "--dangerously-bypass-approvals-and-sandbox", prompt])
+    fn by_hand(&self, prompt: &str) -> ByHand {
+        let args = words(["exec", "--dangerously-bypass-approvals-and-sandbox", prompt]);
+        ByHand { args, ..ByHand::default() }
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         launch::launch(task)

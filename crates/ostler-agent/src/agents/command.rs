@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use crate::agent::{
-    Agent, Decoder, Engine, Exit, Launch, Permissions, Refusal, Session, Setup, Source, Stage, Stdin, Task,
+    Agent, ByHand, Decoder, Engine, Exit, Launch, Permissions, Refusal, Session, Setup, Source, Stage, Stdin,
+    Task,
 };
 use crate::agents::reading::{broke, failed};
 use crate::event::{AgentEvent, FailureClass, Part, TurnOutcome, Usage};
@@ -57,8 +58,8 @@ impl Agent for Command {
     fn rehearsed(&self, _stage: &Stage) -> Setup {
         Setup::default()
     }
-    fn by_hand(&self, _prompt: &str) -> Vec<String> {
-        self.args.clone()
+    fn by_hand(&self, _prompt: &str) -> ByHand {
+        ByHand { args: self.args.clone(), ..ByHand::default() }
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         if task.permissions != Permissions::All || !task.allow.is_empty() {

@@ -11,8 +11,8 @@ pub(crate) use remembered::remembered;
 use serde_json::json;
 
 use crate::agent::{
-    Agent, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task, TranscriptPlace,
-    Whereabouts, pairs, words,
+    Agent, ByHand, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task,
+    TranscriptPlace, Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
 use crate::event::Usage;
@@ -77,8 +77,11 @@ impl Agent for OpenCode {
             files: vec![PrivateFile { path: config, content: provider(&stage.url) }],
         }
     }
-    fn by_hand(&self, prompt: &str) -> Vec<String> {
-        words(["run", "--title", "rehearsal", prompt])
+    fn by_hand(&self, prompt: &str) -> ByHand {
+        ByHand {
+            args: words(["run", "--title", "rehearsal", prompt]),
+            env: pairs([("OPENCODE_PERMISSION", json!({"*": "allow"}).to_string())]),
+        }
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         launch::launch(task)
@@ -103,7 +106,6 @@ fn provider(url: &str) -> String {
         "autoupdate": false,
         "share": "disabled",
         "enabled_providers": ["rehearsal"],
-        "permission": "allow",
         "model": "rehearsal/scripted",
         "small_model": "rehearsal/scripted",
         "provider": {"rehearsal": {

@@ -35,7 +35,7 @@ fn any_other_end_is_a_failure() {
 fn the_words_are_split_as_by_a_shell_and_no_shell_is_started() {
     let command = Command::parse("run 'two words' $HOME | tee").unwrap();
     assert_eq!(
-        (command.program(), command.by_hand("")),
+        (command.program(), command.by_hand("").args),
         (Some("run"), ["two words", "$HOME", "|", "tee"].map(str::to_owned).to_vec())
     );
     for broken in ["", "  ", "'open", "''"] {

@@ -25,8 +25,49 @@ const ALWAYS_A_PERSONS: [&str; 4] = [
     "CLAUDE_CODE_USE_FOUNDRY",
 ];
 
-/// What a rehearsed agent inherits. Everything else is set or absent.
-const REHEARSED: [&str; 4] = ["PATH", "LANG", "TERM", "TZ"];
+/// Variables that a rehearsed agent inherits as a real one does, besides locales: which programs there are, where it is
+/// started, who it is, what it writes to. No secret is in them, and no address. All other variables are left out, because
+/// secrets cannot be told by their names; an agent that finds a key, a proxy or an address there could talk to others
+/// than the scripted provider.
+const REHEARSED: [&str; 26] = [
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "SHELL",
+    "USER",
+    "LOGNAME",
+    "HOSTNAME",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TERM",
+    "TERM_PROGRAM",
+    "TERM_PROGRAM_VERSION",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "CI",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+];
+
+/// Locales: `LC_ALL`, `LC_CTYPE`.
+const LOCALE_PREFIX: &str = "LC_";
+
+/// Directories of a home that may be elsewhere, and where they are otherwise.
+const BASE_DIRECTORIES: [(&str, &str); 4] = [
+    ("XDG_CONFIG_HOME", ".config"),
+    ("XDG_DATA_HOME", ".local/share"),
+    ("XDG_STATE_HOME", ".local/state"),
+    ("XDG_CACHE_HOME", ".cache"),
+];
 
 type Variables = Vec<(OsString, OsString)>;
 
@@ -54,12 +95,31 @@ pub fn inherited(ours: impl IntoIterator<Item = (OsString, OsString)>) -> Variab
     env
 }
 
-/// The environment of an agent in a rehearsal: nothing of ours but what every program needs.
+/// The environment of an agent in a rehearsal: that of a real run, without what could hold a secret or lead elsewhere, in
+/// another home, and with what points it at the scripted provider. What differs and why: `docs/adr/0019`.
 pub fn rehearsed(ours: impl IntoIterator<Item = (OsString, OsString)>, setup: &Setup) -> Variables {
-    let kept = ours.into_iter().filter(|(name, _)| REHEARSED.iter().any(|needed| name == needed));
-    let mut env: Variables = kept.collect();
+    let mut env = inherited(ours);
+    move_home(&mut env, setup);
+    env.retain(|(name, _)| is_rehearsed(name));
     lay_over(&mut env, &setup.env);
     env
+}
+
+/// Moves the directories of the user's home that are set to the home of the rehearsal.
+fn move_home(env: &mut Variables, setup: &Setup) {
+    let home = setup.env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home));
+    for (name, value) in env {
+        let moved = BASE_DIRECTORIES.iter().find(|(directory, _)| name == directory);
+        if let (Some((_, usual)), Some(home)) = (moved, home) {
+            *value = home.join(usual).into_os_string();
+        }
+    }
+}
+
+fn is_rehearsed(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let is_moved = BASE_DIRECTORIES.iter().any(|(directory, _)| *directory == name);
+    is_moved || REHEARSED.contains(&name) || name.starts_with(LOCALE_PREFIX)
 }
 
 /// What a launch adds, and what a person should know about it.
@@ -137,10 +197,56 @@ mod tests {
         assert_eq!(inherited(inside), ours[1..]);
     }
 
+    fn setup() -> Setup {
+        let env = [("HOME", "/private"), ("ANTHROPIC_API_KEY", "dummy")];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Setup { env: env.into(), ..Setup::default() }
+    }
+
     #[test]
-    fn a_rehearsed_agent_inherits_next_to_nothing() {
-        let ours = variables(&[("PATH", "/bin"), ("ANTHROPIC_API_KEY", "real"), ("HOME", "/h")]);
-        let setup = Setup { env: vec![("HOME".to_owned(), "/private".to_owned())], ..Setup::default() };
-        assert_eq!(rehearsed(ours, &setup), variables(&[("PATH", "/bin"), ("HOME", "/private")]));
+    fn a_rehearsal_has_no_secret_no_address_and_no_place_of_the_user() {
+        let ours = variables(&[
+            ("HOME", "/h"),
+            ("ANTHROPIC_API_KEY", "real"),
+            ("ANTHROPIC_BASE_URL", "https://real"),
+            ("OPENAI_API_KEY", "real"),
+            ("GITHUB_TOKEN", "real"),
+            ("AWS_SECRET_ACCESS_KEY", "real"),
+            ("CLAUDE_CONFIG_DIR", "/h/c"),
+            ("CODEX_HOME", "/h/x"),
+            ("OPENCODE_CONFIG", "/h/o"),
+            ("XDG_CONFIG_HOME", "/h/.conf"),
+            ("XDG_RUNTIME_DIR", "/run/real"),
+            ("SSH_AUTH_SOCK", "/run/real"),
+            ("HTTPS_PROXY", "http://real"),
+            ("http_proxy", "http://real"),
+            ("ALL_PROXY", "http://real"),
+            ("TMPDIR", "/h/tmp"),
+        ]);
+        let want =
+            [("XDG_CONFIG_HOME", "/private/.config"), ("HOME", "/private"), ("ANTHROPIC_API_KEY", "dummy")];
+        assert_eq!(rehearsed(ours, &setup()), variables(&want));
+    }
+
+    /// A fault that a real run would have cannot hide in a rehearsal.
+    #[test]
+    fn a_rehearsal_is_told_the_rest_as_a_real_run_is() {
+        let ours = variables(&[
+            ("CLAUDECODE", "1"),
+            ("PATH", "/bin"),
+            ("PWD", "/elsewhere"),
+            ("OLDPWD", "/before"),
+            ("LC_ALL", "de_DE.UTF-8"),
+            ("LANG", "C"),
+            ("TERM", "dumb"),
+            ("COLORTERM", "truecolor"),
+            ("SHELL", "/bin/fish"),
+            ("USER", "ada"),
+        ]);
+        let real = inherited(ours.clone());
+        assert_eq!(
+            rehearsed(ours, &setup()),
+            [real, variables(&[("HOME", "/private"), ("ANTHROPIC_API_KEY", "dummy")])].concat()
+        );
     }
 }

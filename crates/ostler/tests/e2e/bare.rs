@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::player::Player;
+use crate::player::{Player, variables};
 use crate::tap::Tap;
 
 /// A start, a turn and an end take a few seconds; a loaded machine needs many times that.
@@ -103,7 +103,8 @@ impl Ground {
         write(launch.files.iter().map(|file| (&*file.path, &*file.content)));
         let (Session::Minted(id) | Session::Resumed(id)) = session else { panic!("a session with an id") };
         let record = self.record(id);
-        let (env, run) = (self.env.iter().chain(&launch.env), format!("bare-{id}"));
+        let (added, run) = (variables(&launch), format!("bare-{id}"));
+        let env = self.env.iter().chain(&added);
         let mut contained = Contained::start(Spawn {
             program: program.to_owned(),
             args: launch.args.iter().map(OsString::from).collect(),

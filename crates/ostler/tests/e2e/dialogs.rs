@@ -161,8 +161,10 @@ fn a_warning_is_accepted_or_stops_the_run(player: Player) {
     ended.ends("completed", 0);
     assert_eq!(answered(&ended), ["trust", "api_key", "bypass"], "{:#?}", ended.lines);
 
-    let flag = "--agent-arg=--dangerously-skip-permissions";
-    let ended = yard.run(&["--rehearse=hello", "--permissions", "deny", flag, "Say hello."]);
+    // As root the program refuses the flag, unless it is told that the machine is a sandbox.
+    let flags = ["--agent-arg=--dangerously-skip-permissions", "--env", "IS_SANDBOX=1"];
+    let args = [&["--rehearse=hello", "--permissions", "deny"], &flags[..], &["Say hello."]].concat();
+    let ended = yard.run(&args);
     ended.ends("blocked", 15);
     let screen = ended.lines.iter().find(|line| line["kind"] == "screen").unwrap();
     assert!(screen["text"].as_str().unwrap().contains("Yes, I accept"), "{screen}");

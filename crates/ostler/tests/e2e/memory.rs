@@ -112,6 +112,7 @@ impl Ground {
             .env("OSTLER_HOME", self.at("ostler"))
             .env(MARK, self.folder.path())
             .envs(self.setup().env)
+            .envs(self.player.agent().by_hand("").env)
             // A rehearsal loads no modules; here one is ours.
             .env_remove("OPENCODE_PURE")
             .current_dir(self.at("workspace"))

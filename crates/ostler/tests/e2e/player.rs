@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 
-use ostler_agent::agent::{Agent, AsRoot, Exit, Launch, Session, Source, Stdin, Task};
+use ostler_agent::agent::{Agent, Exit, Launch, Session, Source, Stdin, Task};
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, OpenCode};
 use ostler_agent::event::{AgentEvent, Part, TurnOutcome};
 
@@ -60,7 +60,8 @@ impl Player {
                 let args = args.into_iter().map(str::to_owned).collect();
                 let stdin = Stdin::Text(task.prompt.to_owned());
                 let (env, files, warnings) = (Vec::new(), Vec::new(), Vec::new());
-                Launch { args, env, stdin, files, warnings, as_root: AsRoot::default() }
+                let as_root = Claude.launch(task).unwrap().as_root;
+                Launch { args, env, stdin, files, warnings, as_root }
             }
         }
     }
@@ -118,6 +119,12 @@ impl Player {
         };
         self.events(ended).into_iter().find_map(started)
     }
+}
+
+/// The variables that a launch adds, for whoever runs the tests.
+pub(crate) fn variables(launch: &Launch) -> Vec<(String, String)> {
+    let as_root = if rustix::process::geteuid().is_root() { &launch.as_root.env[..] } else { &[] };
+    [&launch.env, as_root].concat()
 }
 
 fn native(agent: &dyn Agent, agents: &Path) -> Option<PathBuf> {

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::player::Player;
+use crate::player::{Player, variables};
 use crate::sweep::{MARK, gone, sweep};
 
 /// The slowest play here takes under a minute alone; twice that and more under load.
@@ -108,6 +108,7 @@ impl Stage {
             ..Task::new(prompt, &workspace, &private)
         };
         let launch = self.player.launch(&task);
+        let added = variables(&launch);
         let place = Place { url: self.url.clone(), home: self.folder.path().join("home") };
         let Setup { env, folders, files } = self.player.agent().rehearsed(&place);
         for folder in folders {
@@ -125,7 +126,7 @@ impl Stage {
             .env("TERM", "xterm-256color")
             .env(MARK, self.mark())
             .envs(env)
-            .envs(launch.env)
+            .envs(added)
             .current_dir(&workspace)
             .stdin(Stdio::piped())
             .stdout(self.output("stdout"))

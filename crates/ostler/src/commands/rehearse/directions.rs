@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ostler_agent::agent::{Agent, Engine, PrivateFile, Stage};
+use ostler_agent::agent::{Agent, ByHand, Engine, PrivateFile, Stage};
 use ostler_agent::agents::AGENTS;
 use tempfile::TempDir;
 
@@ -57,7 +57,8 @@ impl Directions {
                 write_private(file).map_err(failed(&file.path))?;
             }
             let program = programs::find(agent, settings, here).ok().map(|program| program.path);
-            agents.push(Direction { agent, program, env: setup.env, args: agent.by_hand(PROMPT) });
+            let ByHand { args, env } = agent.by_hand(PROMPT);
+            agents.push(Direction { agent, program, env: [setup.env, env].concat(), args });
         }
         Ok(Self { agents, _homes: homes })
     }
