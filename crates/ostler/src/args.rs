@@ -43,35 +43,35 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Give an agent a task, and see it through to an outcome.
+    /// Run one supervised task to its outcome.
     Run(Box<run::Args>),
-    /// Look at runs: what happened, and why.
+    /// List runs, and show what happened and why.
     Runs(runs::Args),
-    /// Ask a live run to stop.
+    /// Stop a live run.
     Stop(stop::Args),
-    /// Tell the agent of a live run something.
+    /// Send a message to the agent of a live run.
     Say(say::Args),
-    /// Answer a question that the agent of a live run asks.
+    /// Answer a question of the agent of a live run.
     Answer(answer::Args),
     /// Watch the terminal of a live run's agent, or take it over.
     Attach(attach::Args),
-    /// List the agents that are at work now, and show what their terminals show.
+    /// List live agent sessions, and show their terminals.
     Sessions(sessions::Args),
     /// List, install and check agents.
     Agents(agents::Args),
-    /// Try out whether Ostler still drives the agents that are installed: no account, no tokens.
+    /// Test whether Ostler still drives the installed agents: no account, no tokens.
     Smoke(smoke::Args),
     /// Play a scripted model for real agents: no account, no tokens.
     Rehearse(rehearse::Args),
-    /// What was said in any session on this machine: taken down by hooks, and found again.
+    /// Capture and search past agent sessions.
     Memory(memory::Args),
-    /// Let programs talk to your agent through the APIs they already speak.
+    /// Serve your agent to programs through the APIs they already speak.
     #[cfg(target_os = "linux")]
     Serve(serve::Args),
-    /// Who may talk to what is served, and what each may do.
+    /// Manage API keys for `ostler serve`.
     #[cfg(target_os = "linux")]
     Keys(keys::Args),
-    /// Tell what is fine here, what is missing, and what to do about it.
+    /// Report what works here, what is missing, and what to do about it.
     Doctor(doctor::Args),
     /// Show and check the configuration.
     Config(config::Args),

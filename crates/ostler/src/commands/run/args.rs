@@ -22,139 +22,139 @@ the second kills it. Exit codes: 0 completed, 1 Ostler could not do its job,
 14 not installed or not started, 15 blocked, 16 quota, 130 Ctrl-C,
 143 SIGTERM, a closed terminal or `ostler stop`.")]
 pub(crate) struct Args {
-    /// What to do; `-` reads it from standard input.
+    /// Do this task; `-` reads it from standard input.
     #[arg(value_name = "PROMPT", required_unless_present_any = ["prompt_file", "resume"])]
     pub(super) prompt: Option<String>,
 
-    /// Read what to do from a file.
-    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    /// Read the task from a file.
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt", help_heading = "Task")]
     pub(super) prompt_file: Option<PathBuf>,
 
-    /// The agent, and after a slash its model; or `command:` and any program [default: the
-    /// configuration's, else the first that is installed].
-    #[arg(short, long, value_name = "NAME[/MODEL]", conflicts_with = "resume")]
+    /// Use this agent, and after a slash its model; or `command:` and any program [default: the
+    /// configured one, else the first that is installed].
+    #[arg(short, long, value_name = "NAME[/MODEL]", conflicts_with = "resume", help_heading = "Agent")]
     pub(super) agent: Option<String>,
 
-    /// How to drive it, where there are two ways.
-    #[arg(long, value_name = "ENGINE", conflicts_with = "resume")]
+    /// Drive the agent this way, where there are two.
+    #[arg(long, value_name = "ENGINE", conflicts_with = "resume", help_heading = "Agent")]
     pub(super) engine: Option<EngineName>,
 
-    /// Where to work [default: here].
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    /// Work in this folder [default: the current one].
+    #[arg(long, value_name = "DIR", conflicts_with = "resume", help_heading = "Task")]
     pub(super) cwd: Option<PathBuf>,
 
-    /// Go on with a run, in the agent's own session: an id, the beginning of one, or `last`. What is
-    /// not set again is as it was; without a prompt the agent is told to go on.
-    #[arg(long, value_name = "RUN")]
+    /// Resume a run in the agent's own session: an id, the beginning of one, or `last`. Unspecified
+    /// options keep their previous values; without a prompt the agent is told to continue.
+    #[arg(long, value_name = "RUN", help_heading = "Task")]
     pub(super) resume: Option<String>,
 
-    /// The id that the agent's session is to have, if the agent takes one.
-    #[arg(long, value_name = "UUID", conflicts_with = "resume")]
+    /// Give the agent's session this id, if the agent takes one.
+    #[arg(long, value_name = "UUID", conflicts_with = "resume", help_heading = "Agent")]
     pub(super) session_id: Option<uuid::Uuid>,
 
-    /// A scripted model instead of the provider: a built-in name or a file.
-    #[arg(long, value_name = "SCRIPT", num_args = 0..=1, require_equals = true, default_missing_value = "todo", conflicts_with = "resume")]
+    /// Use a scripted model instead of the provider: a built-in name or a file; bare: todo.
+    #[arg(long, value_name = "SCRIPT", num_args = 0..=1, require_equals = true, default_missing_value = "todo", conflicts_with = "resume", help_heading = "Agent")]
     pub(super) rehearse: Option<String>,
 
-    /// What the agent may do without asking [default: edits].
-    #[arg(long, value_name = "LEVEL")]
+    /// Allow the agent this much without asking [default: edits].
+    #[arg(long, value_name = "LEVEL", help_heading = "Permissions")]
     pub(super) permissions: Option<Level>,
 
-    /// Also allow this, in the agent's own syntax; may be repeated.
-    #[arg(long, value_name = "RULE")]
+    /// Also allow this, in the agent's own syntax (repeatable).
+    #[arg(long, value_name = "RULE", help_heading = "Permissions")]
     pub(super) allow: Vec<String>,
 
-    /// Stop if nothing is heard of it after its start [default: 2m].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Stop if the agent gives no sign of life within this time [default: 2m].
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
     pub(super) start: Option<Duration>,
 
-    /// Stop if nothing is heard while no tool runs [default: 6m].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Stop after this time without a sign of life while no tool runs [default: 6m].
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
     pub(super) silence: Option<Duration>,
 
-    /// Stop if nothing is heard while a tool runs [default: 30m].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Stop after this time without a sign of life while a tool runs [default: 30m].
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
     pub(super) open_call: Option<Duration>,
 
-    /// Stop when the same call came so often with the same result [default: 20].
-    #[arg(long = "loop", value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    /// Stop when the same call returned the same result N times [default: 20].
+    #[arg(long = "loop", value_name = "N", value_parser = clap::value_parser!(u32).range(2..), help_heading = "Limits")]
     pub(super) repeats: Option<u32>,
 
     /// Stop after this time, whatever happens [default: 1h].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
     pub(super) ceiling: Option<Duration>,
 
-    /// When the usage limit is reached, wait until it is reset.
-    #[arg(long)]
+    /// Wait until the usage limit is reset instead of ending with `quota`.
+    #[arg(long, help_heading = "Limits")]
     pub(super) wait_for_quota: bool,
 
-    /// Wait no longer than this for a quota or a network [default: 12h].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Wait at most this long for a quota or a network [default: 12h].
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
     pub(super) max_wait: Option<Duration>,
 
-    /// How often a session that ended early is resumed [default: 3].
-    #[arg(long, value_name = "N")]
+    /// Resume a session that ended early at most N times [default: 3].
+    #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(super) max_resumes: Option<u32>,
 
-    /// Stop when so much is spent, as soon as the agent tells.
-    #[arg(long, value_name = "USD", value_parser = money)]
+    /// Stop once the reported cost exceeds USD.
+    #[arg(long, value_name = "USD", value_parser = money, help_heading = "Limits")]
     pub(super) max_cost: Option<f64>,
 
-    /// Stop when so many tokens are used, as soon as the agent tells.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Stop once the reported tokens exceed N.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     pub(super) max_tokens: Option<u64>,
 
-    /// Stop after so many turns.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Stop after N turns.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub(super) max_turns: Option<u32>,
 
-    /// Not complete before the agent has handed over an artifact of this kind; may be repeated.
-    #[arg(long, value_name = "TYPE", conflicts_with = "no_bridge")]
+    /// Require an artifact of this kind (repeatable).
+    #[arg(long, value_name = "TYPE", conflicts_with = "no_bridge", help_heading = "Completion")]
     pub(super) require_artifact: Vec<String>,
 
-    /// Run this in the workspace once the agent says that it is done, and do not believe it if it
-    /// fails; may be repeated.
-    #[arg(long, value_name = "CMD", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    /// Run this command in the folder when the agent declares completion, and resume the agent if it
+    /// fails (repeatable).
+    #[arg(long, value_name = "CMD", value_parser = clap::builder::NonEmptyStringValueParser::new(), help_heading = "Completion")]
     pub(super) check: Vec<String>,
 
-    /// Copy the artifacts that were accepted into this folder.
-    #[arg(long, value_name = "DIR", conflicts_with = "no_bridge")]
+    /// Copy accepted artifacts into this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "no_bridge", help_heading = "Completion")]
     pub(super) export_artifacts: Option<PathBuf>,
 
-    /// What the agent may do at the bridge [default: artifacts,progress,ask].
-    #[arg(long, value_name = "LIST", conflicts_with = "no_bridge")]
+    /// Offer these tools at the bridge [default: artifacts,progress,ask].
+    #[arg(long, value_name = "LIST", conflicts_with = "no_bridge", help_heading = "Completion")]
     pub(super) capabilities: Option<String>,
 
-    /// Pass the tools of an MCP server on to the agent: its address, or its command; may be repeated.
-    #[arg(long, value_name = "NAME=URL|COMMAND", value_parser = server, conflicts_with = "no_bridge")]
+    /// Pass the tools of an MCP server to the agent: its URL or its command (repeatable).
+    #[arg(long, value_name = "NAME=URL|COMMAND", value_parser = server, conflicts_with = "no_bridge", help_heading = "Completion")]
     pub(super) mcp: Vec<String>,
 
-    /// Give the agent no bridge: completed is then what the agent says of itself.
-    #[arg(long)]
+    /// Give the agent no bridge: `completed` is then the agent's own word.
+    #[arg(long, help_heading = "Completion")]
     pub(super) no_bridge: bool,
 
-    /// Add what is in this file to the agent's own system prompt.
-    #[arg(long, value_name = "FILE")]
+    /// Append the content of this file to the agent's own system prompt.
+    #[arg(long, value_name = "FILE", help_heading = "Task")]
     pub(super) system_prompt_file: Option<PathBuf>,
 
-    /// Hand an argument on to the agent as it is; may be repeated.
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    /// Pass an argument to the agent as it is (repeatable).
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true, help_heading = "Agent")]
     pub(super) agent_arg: Vec<String>,
 
-    /// Set a variable for the agent; may be repeated.
-    #[arg(long, value_name = "K=V", value_parser = variable)]
+    /// Set a variable for the agent (repeatable).
+    #[arg(long, value_name = "K=V", value_parser = variable, help_heading = "Agent")]
     pub(super) env: Vec<(String, String)>,
 
     /// Watch the workspace from the first moment, and not only once the run has lasted a while.
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, help_heading = "Output")]
     pub(super) watch_at_once: bool,
 
     /// Print only how it ended.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(super) quiet: bool,
 
     /// Print JSON, one object a line, the outcome last.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(super) json: bool,
 }
 
@@ -230,7 +230,7 @@ impl Args {
 
 fn time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("it must be more than nothing".to_owned()),
+        Ok(Duration::ZERO) => Err("it must be longer than zero".to_owned()),
         Ok(time) => Ok(time),
         Err(error) => Err(format!("{error}; write it as in 90s, 6m, 1h 30m")),
     }
