@@ -7,7 +7,7 @@ mod event;
 mod telling;
 mod touched;
 
-pub use event::{BridgeEvent, Contact, Ended, Question, Refusal, Settled};
+pub use event::{AnswerError, BridgeEvent, Contact, Ended, Question, Refusal, Settled};
 pub use telling::{Tools, briefing, going_on, notice};
 pub use touched::{Barred, ProgramEnd, Touched};
 

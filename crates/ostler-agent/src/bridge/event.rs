@@ -144,17 +144,55 @@ pub struct Question {
     pub within: Duration,
 }
 
+/// Why an answer is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// There is no text, and no default to use instead.
+    #[error("the answer is empty, and the question has no default")]
+    Empty,
+    /// The question offers options, and the answer is none of them.
+    #[error("`{answer}` is not one of the options: {}", list_options(.options))]
+    NotOffered {
+        /// The refused answer.
+        answer: String,
+        /// The options of the question.
+        options: Vec<String>,
+    },
+}
+
+/// The options with their numbers, on one line. The agent wrote them: control characters could repaint a terminal.
+fn list_options(options: &[String]) -> String {
+    let plain = |option: &str| option.chars().filter(|letter| !letter.is_control()).collect::<String>();
+    let numbered = options.iter().enumerate();
+    numbered
+        .map(|(index, option)| format!("({}) {}", index + 1, plain(option)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
 impl Question {
-    /// What a person means who typed this: the number of an option is that option, and nothing is the default.
-    pub fn chosen(&self, typed: &str) -> Option<String> {
+    /// Resolves what a person typed to the answer that the agent receives.
+    ///
+    /// Without options any text is an answer. With options only these are: an option in its own words, in any case,
+    /// or its number. An empty text is the default.
+    pub fn resolve_answer(&self, typed: &str) -> Result<String, AnswerError> {
         let typed = typed.trim();
         if typed.is_empty() {
-            return self.default.clone();
+            return self.default.clone().ok_or(AnswerError::Empty);
         }
-        let number =
-            typed.parse::<usize>().ok().filter(|_| !self.options.iter().any(|option| option == typed));
-        let option = number.and_then(|number| self.options.get(number.checked_sub(1)?));
-        Some(option.cloned().unwrap_or_else(|| typed.to_owned()))
+        if self.options.is_empty() {
+            return Ok(typed.to_owned());
+        }
+        let by_words = || self.options.iter().find(|option| option.trim() == typed);
+        let by_number = || self.options.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
+        // Two options that differ only in case are told apart by the exact words above.
+        let in_any_case = || {
+            let lower = typed.to_lowercase();
+            self.options.iter().find(|option| option.trim().to_lowercase() == lower)
+        };
+        let option = by_words().or_else(by_number).or_else(in_any_case);
+        let refused = || AnswerError::NotOffered { answer: typed.to_owned(), options: self.options.clone() };
+        option.cloned().ok_or_else(refused)
     }
 }
 
@@ -204,23 +242,53 @@ pub enum Contact {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_typed_answer_may_be_the_number_of_an_option_or_nothing_at_all() {
-        let options = ["red".to_owned(), "2".to_owned()];
-        let ask = |options: &[String], default: Option<&str>| Question {
+    fn ask(options: &[&str], default: Option<&str>) -> Question {
+        Question {
             id: 1,
             text: "Which?".to_owned(),
-            options: options.to_vec(),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
             default: default.map(str::to_owned),
             within: Duration::from_secs(1),
-        };
-        let choice = ask(&options, Some("red"));
-        for (typed, want) in
-            [("1", "red"), ("2", "2"), ("3", "3"), ("0", "0"), (" blue ", "blue"), ("", "red")]
-        {
-            assert_eq!(choice.chosen(typed).as_deref(), Some(want), "{typed}");
         }
-        assert_eq!(ask(&[], None).chosen("\n"), None);
-        assert_eq!(ask(&[], None).chosen("7").as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn an_answer_is_an_option_its_number_or_the_default() {
+        let choice = ask(&["red", "2", "Navy Blue"], Some("red"));
+        let table = [
+            ("1", "red"),
+            // An option that is a number outranks the number of an option.
+            ("2", "2"),
+            ("3", "Navy Blue"),
+            (" red ", "red"),
+            ("RED", "red"),
+            ("navy blue", "Navy Blue"),
+            ("", "red"),
+        ];
+        for (typed, want) in table {
+            assert_eq!(choice.resolve_answer(typed).as_deref(), Ok(want), "{typed}");
+        }
+        assert_eq!(ask(&["a", "A"], None).resolve_answer("A").as_deref(), Ok("A"));
+    }
+
+    #[test]
+    fn an_answer_outside_the_offered_options_is_refused_with_the_list() {
+        let choice = ask(&["red", "blue"], Some("red"));
+        for typed in ["green", "0", "3", "re", "-1", "red blue", "99999999999999999999999"] {
+            let refused = choice.resolve_answer(typed).unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                format!("`{typed}` is not one of the options: (1) red, (2) blue"),
+                "{typed}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_question_without_options_takes_any_text() {
+        assert_eq!(ask(&[], None).resolve_answer("\n"), Err(AnswerError::Empty));
+        assert_eq!(ask(&["a"], None).resolve_answer(""), Err(AnswerError::Empty));
+        assert_eq!(ask(&[], None).resolve_answer("7").as_deref(), Ok("7"));
+        assert_eq!(ask(&[], Some("x")).resolve_answer("anything at all").as_deref(), Ok("anything at all"));
     }
 }

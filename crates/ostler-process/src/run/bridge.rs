@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 
-use ostler_agent::bridge::{Access, BridgeEvent, Contact, Question, Tools, briefing};
+use ostler_agent::bridge::{Access, AnswerError, BridgeEvent, Contact, Question, Tools, briefing};
 use ostler_agent::run_event::RunEventKind;
 use ostler_agent::standing::Standing;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ pub enum Answering {
 }
 
 /// Why an answer was not given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
     /// There is nothing to answer.
     #[error("no question is open")]
@@ -72,9 +72,9 @@ pub enum Unanswered {
     /// It was answered, or its time is over.
     #[error("that question is not open")]
     NotOpen,
-    /// An empty answer to a question without a default.
-    #[error("the answer is empty, and the question has no default")]
-    Empty,
+    /// The question does not take it.
+    #[error(transparent)]
+    Refused(#[from] AnswerError),
 }
 
 /// A run's side of its bridge.
@@ -119,7 +119,7 @@ impl<'a> BridgeSide<'a> {
             Some(id) => self.questions.get(&id).ok_or(Unanswered::NotOpen)?,
             None => self.questions.values().next().ok_or(Unanswered::NoQuestion)?,
         };
-        let text = question.chosen(text).ok_or(Unanswered::Empty)?;
+        let text = question.resolve_answer(text)?;
         match self.bridge.answer(question.id, text) {
             Answering::Given => Ok(()),
             Answering::NotOpen => Err(Unanswered::NotOpen),

@@ -16,14 +16,15 @@ use crate::surroundings::Surroundings;
   ostler answer 0198 2                     the second of the options
   ostler answer last --question 3 yes
 
-An agent asks with the tool `ask_human` of the bridge. If nobody answers in time it goes on with
-the default that it named.")]
+An agent asks with the tool `ask_human` of the bridge. If the question offers options, any other
+answer is refused with exit code 2 and the list of options. Without an answer in time the agent
+continues with the default that it named.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning of it, or `last`.
     #[arg(value_name = "RUN")]
     run: String,
 
-    /// The answer: a text, or the number of an option; an empty one is the default.
+    /// Give this answer: a text; or one of the offered options, or its number; empty for the default.
     #[arg(value_name = "TEXT")]
     text: String,
 

@@ -272,6 +272,14 @@ fn a_person_answers_a_question_from_elsewhere() {
                 yard.ostler(&["answer", "last", "--question", "9", "x"]).stderr(Stdio::piped()).output();
             assert!(String::from_utf8(wrong.unwrap().stderr).unwrap().contains("that question is not open"));
             assert!(yard.why().contains("asks     1: Which? [red, blue], since Ns\n"), "{}", yard.why());
+            // An answer outside the offered options is refused, and the question stays open.
+            for wrong in ["green", "3"] {
+                let refused =
+                    yard.ostler(&["answer", "last", wrong]).stderr(Stdio::piped()).output().unwrap();
+                assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+                let why = format!("`{wrong}` is not one of the options: (1) red, (2) blue\n");
+                assert!(String::from_utf8(refused.stderr).unwrap().contains(&why), "{why}");
+            }
             let answered = yard.ostler(&["answer", "last", "2"]).output().unwrap();
             assert_eq!(answered.status.code(), Some(0), "{answered:?}");
         }
