@@ -150,6 +150,11 @@ pub(crate) fn installed_program(agents: &Path, package: &Package) -> Option<Path
     Slot::of(agents, package).current_program()
 }
 
+/// Where the program of the current version should be, if any version is current. It may be damaged.
+pub(crate) fn installed_link(agents: &Path, package: &Package) -> Option<PathBuf> {
+    Slot::of(agents, package).current_link()
+}
+
 async fn working(slot: &Slot, order: &Order, version: &str) -> Option<PathBuf> {
     let program = slot.program(version)?;
     match probe::version(order.package, &program, &order.place).await {

@@ -12,7 +12,13 @@ use std::path::{Path, PathBuf};
 use ostler_agent::agent::Agent;
 use ostler_agent::package::Package;
 
-use crate::install::installed_program;
+use crate::install::{installed_link, installed_program};
+
+mod unusable;
+
+pub(crate) use unusable::file_kind;
+use unusable::find_fault;
+pub use unusable::{FileKind, Unusable};
 
 /// Where to look.
 #[derive(Debug, Clone, Default)]
@@ -80,13 +86,25 @@ pub enum LocateError {
         /// The command that would be on `PATH`.
         program: &'static str,
     },
-    /// The configuration names something that cannot be started.
-    #[error("agent `{agent}` is not installed where the configuration says: {} is not an executable file", .path.display())]
+    /// The configuration names a path where nothing is.
+    #[error("agent `{agent}` is not installed where the configuration says: {} does not exist", .path.display())]
     NotThere {
         /// The agent's name.
         agent: &'static str,
         /// What the configuration says.
         path: PathBuf,
+    },
+    /// There is something, but it is no program that can be started. Nothing else is used or fetched in its place.
+    #[error("agent `{agent}` cannot be started: {} {fault}", .path.display())]
+    Unusable {
+        /// The agent's name.
+        agent: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// How it was found.
+        origin: Origin,
+        /// What it is.
+        fault: Unusable,
     },
 }
 
@@ -100,24 +118,78 @@ impl LocateError {
             Self::NotThere { agent, .. } => format!(
                 "correct `agents.{agent}.program` (`ostler config show --origin` tells where it is set), or remove it"
             ),
+            Self::Unusable { agent, path, origin, fault } => {
+                let executable = match fault {
+                    Unusable::NotExecutable(_) => format!("`chmod +x {}`, or ", path.display()),
+                    _ => String::new(),
+                };
+                match origin {
+                    Origin::Configured => format!(
+                        "{executable}correct `agents.{agent}.program` (`ostler config show --origin` tells where it is \
+                         set)"
+                    ),
+                    Origin::Installed => format!("`ostler agents install {agent}` installs it again"),
+                    Origin::OnPath => format!(
+                        "{executable}remove it, or `ostler agents install {agent}`, which Ostler uses before PATH"
+                    ),
+                }
+            }
         })
+    }
+
+    /// The path that cannot be started, if there is something at it.
+    pub fn unusable_path(&self) -> Option<&Path> {
+        match self {
+            Self::Unusable { path, .. } => Some(path),
+            Self::NotInstalled { .. } | Self::NotThere { .. } => None,
+        }
     }
 }
 
 /// Finds an agent's program. Reads the file system only.
 pub fn locate(agent: &dyn Agent, search: &Search) -> Result<Program, LocateError> {
-    let package = agent.package();
+    let (name, package) = (agent.name(), agent.package());
+    let unusable = |path: &Path, origin, fault| match (fault, origin) {
+        (Unusable::Missing, Origin::Configured) => {
+            LocateError::NotThere { agent: name, path: path.to_owned() }
+        }
+        (fault, origin) => LocateError::Unusable { agent: name, path: path.to_owned(), origin, fault },
+    };
     if let Some(configured) = &search.configured {
-        return executable(configured)
-            .map(|path| program(package, path, Origin::Configured))
-            .ok_or_else(|| LocateError::NotThere { agent: agent.name(), path: configured.clone() });
+        return match executable(configured) {
+            Some(path) => Ok(program(package, path, Origin::Configured)),
+            None => {
+                let fault = find_fault(configured).unwrap_or(Unusable::Missing);
+                Err(unusable(configured, Origin::Configured, fault))
+            }
+        };
     }
     if let Some(path) = installed_program(&search.agents, package) {
         return Ok(Program { form: form(&path), path, origin: Origin::Installed });
     }
-    on_path(package.program, search.path.as_deref())
-        .map(|path| program(package, path, Origin::OnPath))
-        .ok_or(LocateError::NotInstalled { agent: agent.name(), program: package.program })
+    // A damaged install is reported: to use or fetch another one in its place would hide the damage.
+    if let Some(link) = installed_link(&search.agents, package)
+        && let Some(fault) = find_fault(&link)
+    {
+        let path = link.canonicalize().unwrap_or(link);
+        return Err(unusable(&path, Origin::Installed, fault));
+    }
+    if let Some(path) = on_path(package.program, search.path.as_deref()) {
+        return Ok(program(package, path, Origin::OnPath));
+    }
+    Err(match unusable_on_path(package.program, search.path.as_deref()) {
+        Some((path, fault)) => unusable(&path, Origin::OnPath, fault),
+        None => LocateError::NotInstalled { agent: name, program: package.program },
+    })
+}
+
+/// The first file of that name on `PATH` that cannot be started. Folders do not count, as they do not for a shell.
+fn unusable_on_path(program: &str, path: Option<&OsStr>) -> Option<(PathBuf, Unusable)> {
+    let folders = std::env::split_paths(path?).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(program)).find_map(|file| match find_fault(&file) {
+        None | Some(Unusable::Missing | Unusable::Folder | Unusable::Unreadable(_)) => None,
+        Some(fault) => Some((file, fault)),
+    })
 }
 
 /// The first executable file of that name in the absolute folders of `PATH`. Relative ones do not count: a project

@@ -99,3 +99,81 @@ fn relative_folders_of_path_do_not_count() {
     let search = Search { path: Some(OsString::from(".:bin:/nonexistent")), ..ground.search() };
     assert!(matches!(locate(&Codex, &search), Err(LocateError::NotInstalled { agent: "codex", .. })));
 }
+
+/// Takes the permission to execute away.
+fn lock(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+}
+
+#[test]
+fn a_non_executable_binary_is_described_wherever_it_is_found() {
+    let ground = Ground::new();
+    let file = ground.put("mine/codex", SCRIPT);
+    lock(&file);
+    let folder = ground.at("mine");
+    ground.link("mine/dangling", "/no/such/program");
+    let table = [
+        (file, "is a script that may not be executed", "chmod +x"),
+        (folder, "is a folder, not a program", "correct `agents.codex.program`"),
+        (
+            ground.at("mine/dangling"),
+            "is a symbolic link to /no/such/program, which does not exist",
+            "correct `agents.codex.program`",
+        ),
+        (PathBuf::from("/dev/null"), "is not a regular file", "correct `agents.codex.program`"),
+    ];
+    for (path, want, hint) in table {
+        let search = Search { configured: Some(path.clone()), ..ground.search() };
+        let error = locate(&Codex, &search).unwrap_err();
+        let sentence = format!("agent `codex` cannot be started: {} {want}", path.display());
+        assert_eq!(error.to_string(), sentence);
+        assert!(error.hint().unwrap().contains(hint), "{:?}", error.hint());
+        assert_eq!(error.unusable_path(), Some(path.as_path()));
+    }
+}
+
+#[test]
+fn a_damaged_install_is_not_replaced_by_what_is_on_path() {
+    let ground = Ground::new();
+    ground.put("bin/codex", ELF);
+    let native = Path::new("home/agents/codex/0.1.0/node_modules").join(native_path());
+    let installed = ground.put(&native, b"#!/bin/sh\n");
+    ground.link("home/agents/codex/current", "0.1.0");
+    ground.link("home/agents/codex/0.1.0/program", &format!("node_modules/{}", native_path().display()));
+    assert!(locate(&Codex, &ground.search()).is_ok());
+    lock(&installed);
+    let error = locate(&Codex, &ground.search()).unwrap_err();
+    let fault = Unusable::NotExecutable(FileKind::Script);
+    assert_eq!(
+        error,
+        LocateError::Unusable { agent: "codex", path: installed.clone(), origin: Origin::Installed, fault }
+    );
+    assert_eq!(error.hint().unwrap(), "`ostler agents install codex` installs it again");
+    fs::remove_file(installed).unwrap();
+    let gone = locate(&Codex, &ground.search()).unwrap_err();
+    assert!(gone.to_string().contains("is a symbolic link to node_modules/"), "{gone}");
+    // Without a current version nothing is installed, and PATH counts.
+    fs::remove_file(ground.at("home/agents/codex/current")).unwrap();
+    assert_eq!(locate(&Codex, &ground.search()).unwrap().origin, Origin::OnPath);
+}
+
+#[test]
+fn a_file_on_path_that_may_not_be_executed_is_named_unless_another_may() {
+    let ground = Ground::new();
+    let first = ground.put("bin/codex", b"words\n");
+    lock(&first);
+    let error = locate(&Codex, &ground.search()).unwrap_err();
+    let want = format!(
+        "agent `codex` cannot be started: {} is a text file without a `#!` line that may not be executed",
+        first.display()
+    );
+    assert_eq!(error.to_string(), want);
+    let second = ground.put("more/codex", ELF);
+    let path = std::env::join_paths([ground.at("bin"), ground.at("more")]).unwrap();
+    let search = Search { path: Some(path), ..ground.search() };
+    assert_eq!(locate(&Codex, &search).unwrap().path, second);
+    // A folder of that name is nothing, as for a shell.
+    fs::remove_file(&first).unwrap();
+    fs::create_dir(&first).unwrap();
+    assert!(matches!(locate(&Codex, &ground.search()), Err(LocateError::NotInstalled { .. })));
+}

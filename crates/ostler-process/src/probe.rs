@@ -18,6 +18,7 @@ use ostler_agent::package::Package;
 use tokio::process::Command;
 
 use crate::capture::{Captured, capture};
+use crate::locate::{FileKind, file_kind};
 use home::Home;
 pub use remembered::Remembered;
 
@@ -55,10 +56,12 @@ pub enum ProbeError {
         source: io::Error,
     },
     /// The system would not start it.
-    #[error("`{}` does not start", .program.display())]
+    #[error("`{}`, {kind}, does not start", .program.display())]
     Start {
         /// What was to be started.
         program: PathBuf,
+        /// What that file is.
+        kind: FileKind,
         /// Why not.
         #[source]
         source: Box<dyn Error + Send + Sync>,
@@ -213,6 +216,10 @@ async fn answer(program: &Path, place: &Place, stop: impl Future<Output = ()>) -
     Ok(answer)
 }
 
+fn not_started(program: &Path, source: Box<dyn Error + Send + Sync>) -> ProbeError {
+    ProbeError::Start { program: program.to_owned(), kind: file_kind(program), source }
+}
+
 /// What a program that is tried finds around itself.
 fn surroundings(home: &Path) -> Vec<(OsString, OsString)> {
     // Scripts need a PATH to find their interpreter.
@@ -259,13 +266,12 @@ async fn guarded(
     };
     let captured = capture_guarded(spawn, enough).await;
     let Guarded { exit, stdout, stderr, survivors } =
-        captured.map_err(|error| ProbeError::Start { program: owned(), source: error.into() })?;
+        captured.map_err(|error| not_started(program, error.into()))?;
     let status = match exit {
         Some(Exit::Code(code)) => ExitStatus::from_raw((code & 0xff) << 8),
         Some(Exit::Signal(signal)) => ExitStatus::from_raw(signal),
         Some(Exit::Unknown) => {
-            let source = "its guardian was killed".into();
-            return Err(ProbeError::Start { program: owned(), source });
+            return Err(not_started(program, "its guardian was killed".into()));
         }
         None if is_late => return Err(ProbeError::Silent { program: owned(), survivors }),
         None => return Err(ProbeError::Stopped { program: owned(), survivors }),
@@ -295,7 +301,7 @@ async fn grouped(program: &Path, home: &Path, stop: impl Future<Output = ()>) ->
         }
     };
     let Captured { status, stdout, stderr } =
-        captured.map_err(|source| ProbeError::Start { program: owned(), source: source.into() })?;
+        captured.map_err(|source| not_started(program, source.into()))?;
     Ok(Answer { status, stdout, stderr, survivors: 0 })
 }
 

@@ -93,6 +93,19 @@ impl Sighting {
         self.version.as_deref()?.as_deref().ok()
     }
 
+    /// Where its program is, or what stands in its place.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.program {
+            Ok(program) => Some(&program.path),
+            Err(error) => error.unusable_path(),
+        }
+    }
+
+    /// Whether there is a program, and it cannot be started.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.path().is_some() && self.version().is_none()
+    }
+
     /// Why it does not start, if that was tried.
     pub(crate) fn trouble(&self) -> Option<&ProbeError> {
         self.version.as_deref()?.as_ref().err()

@@ -45,6 +45,12 @@ impl Slot {
         self.program("current")
     }
 
+    /// Where the current version's program should be, if there is a current version. It may be damaged.
+    pub(super) fn current_link(&self) -> Option<PathBuf> {
+        let current = self.folder.join("current");
+        fs::symlink_metadata(&current).is_ok().then(|| current.join("program"))
+    }
+
     /// Writes down which of the natives in a tree is the one to start. The link is relative: the tree will move.
     pub(super) fn record_program(&self, tree: &Path, native: &Path) -> Result<(), InstallError> {
         let link = tree.join("program");

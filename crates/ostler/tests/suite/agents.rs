@@ -89,3 +89,42 @@ fn a_probe_sees_none_of_our_variables_and_leaves_no_home_behind() {
     assert_eq!(std::fs::read_dir(ground.at("tmp")).unwrap().count(), 0);
     assert_eq!(std::fs::read_dir(ground.at("home")).unwrap().count(), 0);
 }
+
+/// Writes a file that nobody may execute.
+fn plain_file(ground: &Ground, path: &str, text: &str) -> String {
+    ground.put(path, text).display().to_string()
+}
+
+#[test]
+fn check_of_a_non_executable_binary_says_what_it_is_and_exits_non_zero() {
+    let ground = Ground::new();
+    let file = plain_file(&ground, "mine/codex", "#!/bin/sh\necho codex-cli 0.166.0\n");
+    let folder = ground.at("project").display().to_string();
+    std::os::unix::fs::symlink("/no/such/program", ground.at("dangling")).unwrap();
+    let dangling = ground.at("dangling").display().to_string();
+    let text = ground.script("mine/text", "").display().to_string();
+    std::fs::write(&text, "no program at all\n").unwrap();
+    let table = [
+        (file.as_str(), "is a script that may not be executed", "does_not_start"),
+        (&folder, "is a folder, not a program", "does_not_start"),
+        (&dangling, "is a symbolic link to /no/such/program, which does not exist", "does_not_start"),
+        (&text, "a text file without a `#!` line, does not start", "does_not_start"),
+        ("/no/such/program", "does not exist", "not_installed"),
+    ];
+    for (program, want, verdict) in table {
+        ground.put("ostler/config.toml", &format!("[agents.codex]\nprogram = {program:?}\n"));
+        let named = ground.run(&["agents", "check", "codex"]);
+        assert_eq!((named.code, named.stdout.as_str()), (Some(14), ""), "{program}");
+        assert!(named.stderr.contains(program) && named.stderr.contains(want), "{}", named.stderr);
+        assert!(named.stderr.contains("  try: "), "{}", named.stderr);
+        // Without a name too: the exit code was 0.
+        let all = ground.run(&["agents", "check"]);
+        assert_eq!(all.code, Some(14), "{program}: {}", all.stdout);
+        assert!(all.stdout.contains(want), "{}", all.stdout);
+        let json = ground.run(&["agents", "check", "codex", "--json"]);
+        let rows: Value = serde_json::from_str(&json.stdout).unwrap();
+        assert_eq!((json.code, &rows[0]["verdict"]), (Some(14), &verdict.into()), "{rows}");
+        assert!(rows[0]["detail"].as_str().unwrap().contains(want), "{rows}");
+        assert_eq!(ground.run(&["agents", "list"]).code, Some(0));
+    }
+}

@@ -102,6 +102,32 @@ fn real_work_installs_nothing_unasked() {
     assert_eq!(strange, Vec::<String>::new(), "that it could not be run is kept, and nothing else");
 }
 
+/// An install that was damaged is reported, not fetched again: 165 MB, unasked, in the case of Codex.
+#[test]
+fn a_damaged_install_is_not_refetched_unasked() {
+    let ground = Ground::new();
+    ground.program("npm", NPM);
+    assert_eq!(ground.run(&["agents", "install", "codex"]).code, Some(0));
+    let link = ground.at("ostler/agents/codex/current/program");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&link, mode).unwrap();
+    let rehearse = ["run", "-a", "codex", "--rehearse", "go"];
+    for args in
+        [&["agents", "check", "codex"][..], &["agents", "check"], &["run", "-a", "codex", "go"], &rehearse]
+    {
+        let ended = ground.run(args);
+        assert_eq!(ended.code, Some(14), "{args:?}: {}{}", ended.stdout, ended.stderr);
+        let told = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(told.contains("is a script that may not be executed"), "{args:?}: {told}");
+    }
+    assert_eq!(ground.run(&["agents", "list"]).code, Some(0));
+    assert_eq!(asked(&ground).lines().count(), 1, "fetched once, by the install that was asked for");
+    let again = ground.run(&["agents", "install", "codex"]);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    assert_eq!(asked(&ground).lines().count(), 2, "and again when asked");
+    assert_eq!(ground.run(&["agents", "check", "codex"]).code, Some(0));
+}
+
 #[test]
 fn without_npm_a_rehearsal_says_how_to_get_it() {
     let ground = Ground::new();

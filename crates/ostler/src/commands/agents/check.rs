@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use ostler_agent::agent::Agent;
 use ostler_agent::agents::AGENTS;
 use ostler_agent::package::Standing;
+use ostler_process::locate::LocateError;
 use serde::Serialize;
 
 use crate::display;
@@ -17,7 +18,10 @@ use crate::surroundings::Surroundings;
 #[command(after_help = "Examples:
   ostler agents check             all that are installed
   ostler agents check codex       exit code 14 if it is not installed or does not start
-  ostler agents check --json")]
+  ostler agents check --json
+
+A program that is there and cannot be started is exit code 14 too. Nothing is installed,
+fetched or repaired: `ostler agents install NAME` does that.")]
 pub(crate) struct Args {
     /// The agent; all if not given.
     name: Option<String>,
@@ -53,7 +57,10 @@ pub(crate) async fn run(args: &Args, here: &Surroundings) -> Result<ExitCode, Fa
     let named = args.name.as_deref().map(programs::agent).transpose()?;
     let one: Vec<&'static dyn Agent> = named.into_iter().collect();
     let agents = if one.is_empty() { AGENTS } else { &one };
-    let sightings = survey(agents, &here.settings()?, here).await?;
+    let settings = here.settings()?;
+    let sightings = survey(agents, &settings, here).await?;
+    let configured: Vec<&str> =
+        agents.iter().filter(|agent| settings.program(**agent).is_some()).map(|agent| agent.name()).collect();
     let rows: Vec<_> = sightings.iter().map(row).collect();
     if args.json {
         display::json(&rows)?;
@@ -62,11 +69,12 @@ pub(crate) async fn run(args: &Args, here: &Surroundings) -> Result<ExitCode, Fa
     {
         return Err(failure);
     } else {
-        display::text(&human(&rows))?;
+        display::text(&human(&rows, &configured))?;
     }
     let is_fine = |row: &Row| match row.verdict {
         Verdict::Same | Verdict::Newer | Verdict::Older | Verdict::Incomparable => true,
-        Verdict::NotInstalled => named.is_none(),
+        // An agent that nobody asked for may be missing, but not where the configuration says that it is.
+        Verdict::NotInstalled => named.is_none() && !configured.contains(&row.name),
         Verdict::DoesNotStart => false,
     };
     Ok(if rows.iter().all(is_fine) { ExitCode::SUCCESS } else { ExitCode::from(NOT_INSTALLED) })
@@ -75,7 +83,8 @@ pub(crate) async fn run(args: &Args, here: &Surroundings) -> Result<ExitCode, Fa
 fn row(sighting: &Sighting) -> Row {
     let package = sighting.agent.package();
     let verdict = match (&sighting.program, sighting.version()) {
-        (Err(_), _) => Verdict::NotInstalled,
+        (Err(LocateError::Unusable { .. }), _) => Verdict::DoesNotStart,
+        (Err(LocateError::NotInstalled { .. } | LocateError::NotThere { .. }), _) => Verdict::NotInstalled,
         (Ok(_), None) => Verdict::DoesNotStart,
         (Ok(_), Some(version)) => match package.standing(version) {
             Standing::Same => Verdict::Same,
@@ -93,7 +102,7 @@ fn row(sighting: &Sighting) -> Row {
         verdict,
         version: sighting.version().map(str::to_owned),
         last_verified_version: package.verified,
-        path: sighting.program.as_ref().ok().map(|program| program.path.display().to_string()),
+        path: sighting.path().map(|path| path.display().to_string()),
         detail,
     }
 }
@@ -107,7 +116,7 @@ fn failure(sighting: Sighting) -> Option<Failure> {
     }
 }
 
-fn human(rows: &[Row]) -> String {
+fn human(rows: &[Row], configured: &[&str]) -> String {
     let headings = ["NAME", "VERSION", "VERIFIED", "RESULT"];
     let rows: Vec<_> = rows
         .iter()
@@ -117,6 +126,9 @@ fn human(rows: &[Row]) -> String {
                 Verdict::Newer => "starts; newer than verified".to_owned(),
                 Verdict::Older => "starts; older than verified".to_owned(),
                 Verdict::Incomparable => "starts; cannot be compared".to_owned(),
+                Verdict::NotInstalled if configured.contains(&row.name) => {
+                    row.detail.clone().unwrap_or_else(|| "not installed".to_owned())
+                }
                 Verdict::NotInstalled => "not installed".to_owned(),
                 Verdict::DoesNotStart => {
                     format!("does not start: {}", row.detail.as_deref().unwrap_or_default())

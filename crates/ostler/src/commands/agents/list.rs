@@ -55,7 +55,7 @@ fn row(sighting: &Sighting) -> Row {
         engine: agent.engine().name(),
         installed: sighting.program.is_ok(),
         version: sighting.version().map(str::to_owned),
-        path: sighting.program.as_ref().ok().map(|program| program.path.display().to_string()),
+        path: sighting.path().map(|path| path.display().to_string()),
         last_verified_version: agent.package().verified,
         notes: notes(sighting).join("; "),
     }
@@ -69,12 +69,13 @@ fn human(sightings: &[Sighting], default: Option<&str>, columns: usize) -> Strin
             let agent = sighting.agent;
             let (from, path) = match &sighting.program {
                 Ok(program) => (program.origin.word(), display::short(&program.path)),
+                Err(LocateError::Unusable { origin, path, .. }) => (origin.word(), display::short(path)),
                 Err(_) => ("-", "not installed".to_owned()),
             };
-            let version = match (sighting.version(), sighting.trouble()) {
+            let version = match (sighting.version(), sighting.is_broken()) {
                 (Some(version), _) => version,
-                (None, Some(_)) => "broken",
-                (None, None) => "-",
+                (None, true) => "broken",
+                (None, false) => "-",
             };
             let cells = [agent.name(), agent.engine().name(), version, agent.package().verified, from, &path];
             cells.map(str::to_owned).to_vec()

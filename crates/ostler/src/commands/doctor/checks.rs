@@ -137,6 +137,10 @@ fn agent(sighting: &Sighting, settings: &Settings) -> Finding {
         Err(error @ LocateError::NotThere { .. }) => {
             return Finding::new(name, Status::Missing, error.to_string()).with_remedy(remedy);
         }
+        Err(error @ LocateError::Unusable { path, .. }) => {
+            let finding = Finding::new(name, Status::Missing, error.to_string()).with_path(path);
+            return finding.with_hint(error.hint());
+        }
     };
     let from = match program.origin {
         Origin::Configured => "as configured",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ostler_agent::outcome::RunOutcome;
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_process::journal::Journal;
+use ostler_process::locate::LocateError;
 use ostler_process::run::{Unstarted, postponed, unstarted};
 use serde_json::Value;
 
@@ -64,6 +65,9 @@ fn outcome(unlocated: &Unlocated) -> Option<(RunOutcome, u32)> {
     };
     let hint = failure.hint().unwrap_or_default();
     match failure {
+        Failure::Locate(error @ LocateError::Unusable { .. }) => {
+            Some((RunOutcome::NeverStarted { reason: error.to_string() }, 0))
+        }
         Failure::Locate(_) => Some((RunOutcome::NotInstalled { hint }, 0)),
         Failure::Probe(error) => {
             let reason = display::with_causes(error);
