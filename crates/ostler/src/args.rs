@@ -1,6 +1,8 @@
 //! The command line's frame: what stands above all commands. Each command's own arguments are in its file.
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     agents, answer, attach, completions, config, doctor, memory, rehearse, run, runs, say, sessions, smoke,
@@ -9,6 +11,7 @@ use crate::commands::{
 #[cfg(target_os = "linux")]
 use crate::commands::{keys, serve};
 use crate::config::ColorWhen;
+use crate::report::ErrorFormat;
 
 /// Runs coding agents for you: supervised, scriptable, remembered.
 #[derive(Debug, Parser)]
@@ -101,12 +104,60 @@ impl Command {
     }
 }
 
+/// Parses the words of the command line, the program's own name first. Either way it says how errors are printed.
+pub(crate) fn parse(words: &[OsString]) -> Result<(Cli, ErrorFormat), (clap::Error, ErrorFormat)> {
+    let refused = |error| (error, format_of_words(words));
+    let matches = Cli::command().try_get_matches_from(words).map_err(refused)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(refused)?;
+    Ok((cli, if has_json(&matches) { ErrorFormat::Json } else { ErrorFormat::Text }))
+}
+
+/// Whether `--json` was given to the command, or to the one below it.
+fn has_json(matches: &ArgMatches) -> bool {
+    let own = matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or_default();
+    own || matches.subcommand().is_some_and(|(_, below)| has_json(below))
+}
+
+/// The same, for words that cannot be parsed. What follows `--`, and what is an argument of the agent, is not ours.
+fn format_of_words(words: &[OsString]) -> ErrorFormat {
+    let mut before = None;
+    for word in words.iter().skip(1).take_while(|word| *word != "--") {
+        if word == "--json" && before.is_none_or(|before| before != "--agent-arg") {
+            return ErrorFormat::Json;
+        }
+        before = Some(word);
+    }
+    ErrorFormat::Text
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use super::*;
 
     #[test]
     fn the_arguments_of_all_commands_fit_together() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn json_is_asked_for_by_the_flag_and_not_by_a_value_that_looks_like_it() {
+        let table: [(&[&str], ErrorFormat); 9] = [
+            (&["agents", "--json"], ErrorFormat::Json),
+            (&["runs", "show", "last", "--json"], ErrorFormat::Json),
+            (&["run", "--json", "x"], ErrorFormat::Json),
+            (&["run", "x"], ErrorFormat::Text),
+            (&["run", "--", "--json"], ErrorFormat::Text),
+            (&["run", "--agent-arg", "--json", "x"], ErrorFormat::Text),
+            (&["run", "--bogus", "--json"], ErrorFormat::Json),
+            (&["run", "--bogus", "--agent-arg", "--json"], ErrorFormat::Text),
+            (&["run", "--bogus", "--", "--json"], ErrorFormat::Text),
+        ];
+        for (words, want) in table {
+            let all: Vec<OsString> = std::iter::once(&"ostler").chain(words).map(Into::into).collect();
+            let format = match parse(&all) {
+                Ok((_, format)) | Err((_, format)) => format,
+            };
+            assert_eq!(format, want, "{words:?}");
+        }
     }
 }

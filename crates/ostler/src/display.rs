@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
@@ -20,6 +21,14 @@ const DEFAULT_COLUMNS: usize = 100;
 const LEAST_COLUMNS: usize = 60;
 
 const HEADING: Style = Style::new().bold();
+
+/// Whether anything was printed on stdout.
+static PRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process has printed on stdout, or has begun to.
+pub(crate) fn has_printed() -> bool {
+    PRINTED.load(Ordering::Relaxed)
+}
 
 /// Decides on colours for the rest of the process; `None` leaves it to the terminal and to `NO_COLOR`.
 pub(crate) fn set_color(when: Option<ColorWhen>) {
@@ -38,6 +47,7 @@ pub(crate) fn may_color() -> bool {
 
 /// For what was asked for.
 pub(crate) fn stdout() -> AutoStream<io::StdoutLock<'static>> {
+    PRINTED.store(true, Ordering::Relaxed);
     AutoStream::auto(io::stdout().lock())
 }
 
@@ -54,12 +64,14 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 
 /// Prints bytes on stdout as they are.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+    PRINTED.store(true, Ordering::Relaxed);
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(Failure::Output)
 }
 
 /// Stdout itself, for whoever prints much, on a thread of its own. Nothing else may be printed there meanwhile.
 pub(crate) fn unbuffered() -> io::Result<File> {
+    PRINTED.store(true, Ordering::Relaxed);
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 

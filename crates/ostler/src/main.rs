@@ -22,8 +22,6 @@ mod words;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
     // A guardian or a shim needs nothing of what follows, and is there for every run.
     #[cfg(target_os = "linux")]
@@ -33,9 +31,10 @@ fn main() -> ExitCode {
     if let Some(ended) = commands::hook::answer(std::env::args_os()) {
         return ended;
     }
-    let cli = match args::Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(refusal) => return report::refuse(&refusal),
+    let words: Vec<_> = std::env::args_os().collect();
+    let (cli, format) = match args::parse(&words) {
+        Ok(parsed) => parsed,
+        Err((refusal, format)) => return report::refuse(&refusal, format),
     };
-    commands::run(cli).unwrap_or_else(|failure| report::report(&failure))
+    commands::run(cli).unwrap_or_else(|failure| report::report(&failure, format))
 }

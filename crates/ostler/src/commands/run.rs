@@ -76,7 +76,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
                 Unlocated::Failed(failure) => Err(failure),
                 Unlocated::Cancelled { by, .. } => {
                     // Told as a failure is, but the exit code is the outcome's.
-                    let _ = report::report(&by.into());
+                    report::print(&by.into());
                     Ok(ExitCode::from(RunOutcome::Cancelled { by: by_whom(by) }.exit_code()))
                 }
             };

@@ -26,6 +26,7 @@ mod help;
 mod home_fixture;
 mod house;
 mod install;
+mod json_errors;
 #[cfg(target_os = "linux")]
 mod keys;
 #[cfg(target_os = "linux")]
