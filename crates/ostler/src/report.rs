@@ -61,7 +61,12 @@ pub(crate) fn report(failure: &Failure, format: ErrorFormat) -> ExitCode {
 /// Prints the failure for people only, on stderr.
 pub(crate) fn print(failure: &Failure) {
     // If stderr is gone too, there is nobody left to tell.
-    let _ = write(failure, &mut display::stderr());
+    let _ = write(failure, None, &mut display::stderr());
+}
+
+/// The same, for one of several things that were to be done.
+pub(crate) fn print_about(name: &str, failure: &Failure) {
+    let _ = write(failure, Some(name), &mut display::stderr());
 }
 
 /// Prints what clap has to say: help and version on stdout with code 0, mistakes on stderr with code 2.
@@ -115,10 +120,11 @@ fn causes(failure: &Failure) -> Vec<String> {
     causes
 }
 
-fn write(failure: &Failure, out: &mut impl Write) -> io::Result<()> {
+fn write(failure: &Failure, about: Option<&str>, out: &mut impl Write) -> io::Result<()> {
     let red: Style = AnsiColor::Red.on_default().bold();
     let green: Style = AnsiColor::Green.on_default();
-    writeln!(out, "{red}error:{red:#} {failure}")?;
+    let about = about.map(|name| format!("{name}: ")).unwrap_or_default();
+    writeln!(out, "{red}error:{red:#} {about}{failure}")?;
     for because in causes(failure) {
         writeln!(out, "  because {because}")?;
     }

@@ -37,7 +37,7 @@ enum AgentsCommand {
   ostler agents list
   ostler agents list --json | jq -r '.[] | select(.installed) | .name'")]
     List(list::Args),
-    /// Install an agent from npm into Ostler's own folder.
+    /// Install agents from npm into Ostler's own folder.
     Install(install::Args),
     /// Start agents, and compare their versions with those that Ostler was proven with.
     Check(check::Args),

@@ -65,6 +65,54 @@ fn programs_are_told_what_an_install_did() {
     assert_eq!((&again["change"], &again["in_use"]), (&"none".into(), &false.into()));
 }
 
+/// An npm that has Codex and nothing else.
+fn only_codex() -> String {
+    let refuse = "case \" $* \" in *@openai/codex@*) ;; *) \
+                  echo '{\"error\": {\"code\": \"ENOTFOUND\", \"summary\": \"words\"}}'; exit 1;; esac\n";
+    format!("{refuse}{GOOD}")
+}
+
+#[test]
+fn install_takes_several_names_and_continues_past_a_failing_one() {
+    let ground = Ground::new();
+    ground.program("npm", &only_codex());
+    // Claude Code is one program under two names: it is tried once.
+    let names = ["agents", "install", "claude", "claude-headless", "codex", "opencode"];
+    let ended = ground.run(&names);
+    assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.starts_with("Codex 0.166.0 is installed:\n"), "{}", ended.stdout);
+    let summary = "\n1 agent installed: codex; failed: claude, opencode\n";
+    assert!(ended.stdout.ends_with(summary), "{}", ended.stdout);
+    for name in ["claude", "opencode"] {
+        let error = format!("error: {name}: npm cannot reach its registry\n");
+        assert!(ended.stderr.contains(&error), "{}", ended.stderr);
+    }
+    assert_eq!(ended.stderr.matches("error: ").count(), 2, "{}", ended.stderr);
+    let json = ground.run(&[&names[..], &["--json"]].concat());
+    let told: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((json.code, &told["installed"][0]["change"]), (Some(1), &"none".into()), "{told}");
+    assert_eq!(
+        (&told["failed"][0]["name"], &told["failed"][1]["name"]),
+        (&"claude".into(), &"opencode".into())
+    );
+    assert_eq!(told["failed"][1]["error"]["message"], "npm cannot reach its registry");
+    // All of them well, and a name twice is once.
+    let fine = ground.run(&["agents", "install", "codex", "codex", "codex@0.165.0"]);
+    assert_eq!(fine.code, Some(0), "{}", fine.stderr);
+    assert!(fine.stdout.ends_with("\n2 agents installed: codex, codex\n"), "{}", fine.stdout);
+}
+
+#[test]
+fn a_mistake_in_one_of_several_names_is_told_before_anything_is_installed() {
+    let ground = Ground::new();
+    ground.program("npm", GOOD);
+    for wrong in ["codx", "opencode@file:/tmp/x"] {
+        let ended = ground.run(&["agents", "install", "codex", wrong]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{wrong}");
+    }
+    assert!(!ground.at("ostler").exists());
+}
+
 #[test]
 fn another_version_is_taken_by_tag_and_said_not_to_be_verified() {
     let ground = Ground::new();

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use ostler_agent::agent::Agent;
 use ostler_agent::package::Standing;
-use ostler_process::install::{Change, Npm, Order, Wanted, install};
+use ostler_process::install::{Change, Installation, Npm, Order, Wanted, install};
 use serde::Serialize;
 
 use crate::config::Settings;
@@ -12,23 +12,28 @@ use crate::display;
 use crate::failure::Failure;
 use crate::programs;
 use crate::progress::Progress;
+use crate::report::{self, ErrorDetail};
 use crate::surroundings::Surroundings;
+use crate::words::counted;
 
 /// Arguments of `ostler agents install`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ostler agents install codex            the version Ostler was proven with
+  ostler agents install codex opencode   several, one after the other
   ostler agents install codex@latest     the newest
   ostler agents install codex@0.160.0    that one, and use it from now on
   ostler agents install codex --json     what was done, for programs
 
 Needs npm, and uses its settings (registry, proxy, certificates). Install
-scripts are not run. Only OSTLER_HOME and npm's own cache are changed.")]
+scripts are not run. Only OSTLER_HOME and npm's own cache are changed. A
+version that is here and starts is not fetched again. If one of several
+fails, the others are installed, and the exit code is that of the failure.")]
 pub(crate) struct Args {
-    /// The agent, and a version or tag if not the verified one.
-    #[arg(value_name = "NAME[@VERSION]")]
-    agent: String,
-    /// Print JSON: what was done. How it goes on is told on stderr.
+    /// Install these agents, each in the verified version unless another version or tag is named.
+    #[arg(value_name = "NAME[@VERSION]", required = true)]
+    agents: Vec<String>,
+    /// Print JSON: what was done. Progress is printed on stderr.
     #[arg(long)]
     json: bool,
 }
@@ -49,44 +54,145 @@ struct Done<'a> {
     in_use: bool,
 }
 
+/// What was done of several, for programs.
+#[derive(Debug, Serialize)]
+struct AllDone<'a> {
+    v: u32,
+    installed: Vec<Done<'a>>,
+    failed: Vec<Failed>,
+}
+
+#[derive(Debug, Serialize)]
+struct Failed {
+    name: &'static str,
+    error: ErrorDetail,
+    exit_code: u8,
+}
+
+/// An agent that is to be installed, and in which version.
+struct Choice {
+    agent: &'static dyn Agent,
+    wanted: Wanted,
+}
+
 /// Installs, showing how it goes on.
 pub(crate) async fn run(args: &Args, here: &Surroundings) -> Result<ExitCode, Failure> {
-    let (name, version) = match args.agent.split_once('@') {
-        Some((name, version)) => (name, Some(version)),
-        None => (args.agent.as_str(), None),
-    };
-    let agent = programs::agent(name)?;
-    let package = agent.package();
+    let choices = choices(&args.agents)?;
     let settings = here.settings()?;
     let npm = settings.config.install.npm.as_ref().map(|npm| npm.resolve());
-    let order = Order {
-        package,
-        wanted: version.map_or_else(|| Ok(Wanted::verified(package)), Wanted::parse)?,
-        agents: here.home.agents(),
-        npm: Npm::find(npm.as_deref(), here.variable("PATH"))?,
-        place: programs::place(here),
-    };
-    let mut progress = Progress::begin(agent.title());
-    let installed = install(&order, &mut |step| progress.show(&step)).await;
-    drop(progress);
-    let installed = installed?;
-    if args.json {
-        display::json(&Done {
-            v: VERSION,
-            name: agent.name(),
-            version: &installed.version,
-            last_verified_version: package.verified,
-            path: installed.program.display().to_string(),
-            change: match installed.change {
-                Change::Installed => "installed",
-                Change::Switched => "switched",
-                Change::None => "none",
-            },
-            in_use: settings.program(agent).is_none(),
-        })?;
+    let npm = Npm::find(npm.as_deref(), here.variable("PATH"))?;
+    if let [choice] = choices.as_slice() {
+        let installed = fetch(choice, &npm, here).await?;
+        match args.json {
+            true => display::json(&done(choice.agent, &installed, &settings))?,
+            false => display::text(&sentence(choice.agent, &installed, &settings))?,
+        }
         return Ok(ExitCode::SUCCESS);
     }
-    let (title, version) = (agent.title(), &installed.version);
+    several(&choices, &npm, &settings, args.json, here).await
+}
+
+/// The agents of those names, each once. Two names may mean one program. A mistake is told before anything is installed.
+fn choices(names: &[String]) -> Result<Vec<Choice>, Failure> {
+    let mut choices: Vec<Choice> = Vec::new();
+    for name in names {
+        let (name, version) = match name.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (name.as_str(), None),
+        };
+        let agent = programs::agent(name)?;
+        let wanted = version.map_or_else(|| Ok(Wanted::verified(agent.package())), Wanted::parse)?;
+        let is_known =
+            |known: &Choice| known.agent.package().slot == agent.package().slot && known.wanted == wanted;
+        if !choices.iter().any(is_known) {
+            choices.push(Choice { agent, wanted });
+        }
+    }
+    Ok(choices)
+}
+
+/// Installs one, showing how it goes on.
+async fn fetch(choice: &Choice, npm: &Npm, here: &Surroundings) -> Result<Installation, Failure> {
+    let order = Order {
+        package: choice.agent.package(),
+        wanted: choice.wanted.clone(),
+        agents: here.home.agents(),
+        npm: npm.clone(),
+        place: programs::place(here),
+    };
+    let mut progress = Progress::begin(choice.agent.title());
+    let installed = install(&order, &mut |step| progress.show(&step)).await;
+    drop(progress);
+    Ok(installed?)
+}
+
+/// Installs one after the other. One that fails is reported, and does not keep the others from being installed.
+async fn several(
+    choices: &[Choice],
+    npm: &Npm,
+    settings: &Settings,
+    is_json: bool,
+    here: &Surroundings,
+) -> Result<ExitCode, Failure> {
+    let (mut installed, mut failed) = (Vec::new(), Vec::new());
+    for choice in choices {
+        match fetch(choice, npm, here).await {
+            Ok(installation) => {
+                if !is_json {
+                    display::text(&sentence(choice.agent, &installation, settings))?;
+                }
+                installed.push((choice.agent, installation));
+            }
+            Err(failure) => {
+                report::print_about(choice.agent.name(), &failure);
+                failed.push((choice.agent, failure));
+            }
+        }
+    }
+    let code = failed.first().map_or(0, |(_, failure)| failure.exit_code());
+    if is_json {
+        display::json(&AllDone {
+            v: VERSION,
+            installed: installed.iter().map(|(agent, one)| done(*agent, one, settings)).collect(),
+            failed: failed.iter().map(|(agent, failure)| failed_of(*agent, failure)).collect(),
+        })?;
+    } else {
+        let names = |names: Vec<&str>| names.join(", ");
+        let mut text = format!("{} installed", counted(installed.len() as u64, "agent"));
+        if !installed.is_empty() {
+            text = format!("{text}: {}", names(installed.iter().map(|(agent, _)| agent.name()).collect()));
+        }
+        if !failed.is_empty() {
+            let failed = failed.iter().map(|(agent, _)| agent.name()).collect();
+            text = format!("{text}; failed: {}", names(failed));
+        }
+        display::text(&format!("\n{text}\n"))?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn failed_of(agent: &dyn Agent, failure: &Failure) -> Failed {
+    Failed { name: agent.name(), error: ErrorDetail::of(failure), exit_code: failure.exit_code() }
+}
+
+fn done<'a>(agent: &dyn Agent, installed: &'a Installation, settings: &Settings) -> Done<'a> {
+    Done {
+        v: VERSION,
+        name: agent.name(),
+        version: &installed.version,
+        last_verified_version: agent.package().verified,
+        path: installed.program.display().to_string(),
+        change: match installed.change {
+            Change::Installed => "installed",
+            Change::Switched => "switched",
+            Change::None => "none",
+        },
+        in_use: settings.program(agent).is_none(),
+    }
+}
+
+fn sentence(agent: &dyn Agent, installed: &Installation, settings: &Settings) -> String {
+    let (title, version, package) = (agent.title(), &installed.version, agent.package());
     let done = match installed.change {
         Change::Installed => format!("{title} {version} is installed"),
         Change::Switched => format!("{title} {version} was installed already, and is now the one in use"),
@@ -99,8 +205,7 @@ pub(crate) async fn run(args: &Args, here: &Surroundings) -> Result<ExitCode, Fa
         }
     };
     let program = installed.program.display();
-    display::text(&format!("{done}:\n  {program}{verified}{}\n", overruled(&settings, agent)))?;
-    Ok(ExitCode::SUCCESS)
+    format!("{done}:\n  {program}{verified}{}\n", overruled(settings, agent))
 }
 
 /// A configured program outranks the one just installed; better say so now than leave it to be wondered about.
