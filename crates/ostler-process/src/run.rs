@@ -49,7 +49,7 @@ use attempt::Attempt;
 use bridge::BridgeSide;
 pub use bridge::{Answering, Bridge, HandedOut, Unanswered};
 use checking::Tried;
-pub use clock::said as local_time;
+pub use clock::{said as local_time, zone as local_zone};
 use company::Company;
 use desk::Desk;
 pub use environment::{PrivateError, inherited, launched, rehearsed, write_private};

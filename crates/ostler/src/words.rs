@@ -56,6 +56,27 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
+/// Cut at the beginning to fit into so many columns: the end of a path tells more than its beginning.
+pub(crate) fn cut_front(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let (mut kept, mut used) = (Vec::new(), 0);
+    for letter in text.chars().rev() {
+        let wide = letter.width().unwrap_or(0);
+        // One column for the sign that there is more.
+        if used + wide + 1 > columns {
+            break;
+        }
+        used += wide;
+        kept.push(letter);
+    }
+    if columns > 0 {
+        kept.push('…');
+    }
+    kept.into_iter().rev().collect()
+}
+
 /// Broken between words to fit into so many columns. A word that is too long for a line has one of its own.
 pub(crate) fn wrapped(line: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -183,6 +204,16 @@ mod tests {
         ];
         for (text, columns, want) in table {
             assert_eq!(cut(text, columns), want, "{text:?} in {columns}");
+            assert!(width(want) <= columns);
+        }
+    }
+
+    #[test]
+    fn a_path_is_cut_at_its_beginning() {
+        let table =
+            [("/a/b", 4, "/a/b"), ("/a/bc", 4, "…/bc"), ("/世界", 4, "…界"), ("abc", 1, "…"), ("abc", 0, "")];
+        for (text, columns, want) in table {
+            assert_eq!(cut_front(text, columns), want, "{text:?} in {columns}");
             assert!(width(want) <= columns);
         }
     }

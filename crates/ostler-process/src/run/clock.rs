@@ -46,7 +46,7 @@ pub(crate) fn shown() -> Clock {
 
 /// The zone of this machine. Unless a variable names another it is read from its file: for a name, every zone that there
 /// is would be listed first, in some hundred system calls.
-fn zone() -> TimeZone {
+pub fn zone() -> TimeZone {
     let is_named = std::env::var_os("TZ").is_some_and(|name| !name.is_empty());
     let own = || TimeZone::tzif("", &std::fs::read("/etc/localtime").ok()?).ok();
     if is_named { None } else { own() }.unwrap_or_else(TimeZone::system)

@@ -1,35 +1,32 @@
 //! `ostler runs`: what was run, from the files of the runs alone, so that it works on live, ended and abandoned ones.
 
 mod follow;
+mod list;
 mod prune;
 mod receipts;
 mod show;
+mod since;
 mod why;
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Subcommand;
-use ostler_process::journal::{JournalError, Kept, State, find, list};
+use ostler_process::journal::{JournalError, Kept, State, find, list as all_runs};
 use serde_json::{Value, json};
 pub(crate) use why::inputs;
 
 use crate::display;
 use crate::failure::Failure;
 use crate::surroundings::Surroundings;
-use crate::words::{cut, one_line};
-
-/// How much of a prompt fits into a list.
-const LONGEST_PROMPT: usize = 60;
-
-/// How much of an agent's name does: a command may be of any length.
-const WIDEST_AGENT: usize = 24;
+use list::{ListArgs, RunSummary, SinceArgs};
 
 /// Arguments of `ostler runs`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
-  ostler runs                    the same as `ostler runs list`
+  ostler runs                    the newest 20; the same as `ostler runs list`
+  ostler runs since 18:00        what happened overnight, with totals
   ostler runs show last
   ostler runs why 0198           the beginning of an id is enough")]
 pub(crate) struct Args {
@@ -37,16 +34,7 @@ pub(crate) struct Args {
     command: Option<RunsCommand>,
 
     #[command(flatten)]
-    list: Listing,
-}
-
-// Also flattened into `ostler runs`, so that neither a group nor a help text of its own may be attached.
-#[derive(Debug, Default, clap::Args)]
-#[group(skip)]
-struct Listing {
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    list: ListArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -82,9 +70,18 @@ struct Told {
 enum RunsCommand {
     /// List runs, the newest first.
     #[command(after_help = "Examples:
-  ostler runs list
+  ostler runs list --limit 5
   ostler runs list --json | jq -r '.[0].run'")]
-    List(Listing),
+    List(ListArgs),
+    /// List the runs that began or ended since a time, and what they amount to.
+    #[command(after_help = "Examples:
+  ostler runs since 18:00               today, or yesterday if it is not yet that late
+  ostler runs since yesterday
+  ostler runs since 2h
+  ostler runs since 2026-11-16T18:00 --json | jq .totals
+
+Times are local unless they name a zone. A live run counts, whenever it began.")]
+    Since(SinceArgs),
     /// Tell what was asked of a run, and how it ended.
     #[command(after_help = "Examples:\n  ostler runs show last\n  ostler runs show last --json")]
     Show(Told),
@@ -110,7 +107,8 @@ enum RunsCommand {
 pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
     let runs = here.home.runs();
     match args.command.unwrap_or(RunsCommand::List(args.list)) {
-        RunsCommand::List(listing) => listed(&list(&runs), &listing)?,
+        RunsCommand::List(args) => list::print(&all_runs(&runs), &args)?,
+        RunsCommand::Since(args) => list::print_since(&all_runs(&runs), &args)?,
         RunsCommand::Show(told) => {
             let kept = find(&runs, &told.run)?;
             if told.json {
@@ -151,49 +149,24 @@ fn json_of(kept: &Kept) -> Value {
         State::Ended(outcome) => outcome.clone(),
         State::Live | State::Abandoned => Value::Null,
     };
+    let summary = RunSummary::new(kept, now());
     json!({
         "run": kept.facts.run,
         "state": state(kept),
         "agent": kept.facts.agent,
         "agent_version": kept.facts.agent_version,
+        "engine": kept.facts.engine,
         "cwd": kept.facts.cwd,
         "began_at": kept.facts.began_at,
+        "ended_at": summary.ended_at(),
+        "ms": summary.ms(),
+        "cost_usd": summary.cost_usd(),
         "prompt": kept.facts.prompt,
         "rehearse": kept.facts.rehearse,
         "permissions": kept.facts.permissions,
         "journal": kept.folder,
         "outcome": outcome,
     })
-}
-
-fn listed(runs: &[Kept], listing: &Listing) -> Result<(), Failure> {
-    if listing.json {
-        return display::json(&runs.iter().map(json_of).collect::<Vec<_>>());
-    }
-    if runs.is_empty() {
-        return display::text("No runs yet: `ostler run \"what to do\"` makes one.\n");
-    }
-    let now = now();
-    let rows: Vec<_> = runs
-        .iter()
-        .map(|kept| {
-            let cells = [
-                kept.facts.run.clone(),
-                cut(&one_line(&kept.facts.agent), WIDEST_AGENT),
-                state(kept).to_owned(),
-                ago(now.saturating_sub(kept.facts.began_at)),
-                prompt_of(kept),
-            ];
-            cells.to_vec()
-        })
-        .collect();
-    display::text(&display::table(&["RUN", "AGENT", "STATE", "BEGAN", "PROMPT"], &rows, display::columns()))
-}
-
-/// The beginning of the prompt, on one line.
-fn prompt_of(kept: &Kept) -> String {
-    let words = kept.facts.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
-    words.chars().filter(|letter| !letter.is_control()).take(LONGEST_PROMPT).collect()
 }
 
 fn ago(seconds: i64) -> String {

@@ -9,6 +9,7 @@ fn every_command_has_help_with_an_example() {
         ("help_run", &["run", "--help"]),
         ("help_runs", &["runs", "--help"]),
         ("help_runs_list", &["runs", "list", "--help"]),
+        ("help_runs_since", &["runs", "since", "--help"]),
         ("help_runs_show", &["runs", "show", "--help"]),
         ("help_runs_events", &["runs", "events", "--help"]),
         ("help_runs_why", &["runs", "why", "--help"]),

@@ -39,6 +39,8 @@ mod run;
 #[cfg(target_os = "linux")]
 mod run_again;
 #[cfg(target_os = "linux")]
+mod runs;
+#[cfg(target_os = "linux")]
 mod screen;
 #[cfg(target_os = "linux")]
 mod smoke;
