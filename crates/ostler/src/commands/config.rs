@@ -1,5 +1,7 @@
 //! `ostler config`: what is in force and why, what could be, and whom to trust.
 
+mod effective;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,6 +14,7 @@ use crate::display;
 use crate::failure::Failure;
 use crate::log;
 use crate::surroundings::Surroundings;
+use effective::{InForce, every_value};
 
 /// Arguments of `ostler config`.
 #[derive(Debug, clap::Args)]
@@ -29,7 +32,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Print the configuration in force, as TOML.
+    /// Print every value in force, defaults included, as TOML.
     #[command(
         after_help = "Examples:\n  ostler config show\n  ostler config show --origin\n  ostler config show --json"
     )]
@@ -77,8 +80,12 @@ struct TrustArgs {
 #[derive(Debug, Serialize)]
 struct Entry<'a> {
     key: &'a str,
-    value: &'a toml::Value,
+    /// `null` if none is set.
+    value: Option<&'a toml::Value>,
     origin: String,
+    /// What happens without a value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unset: Option<&'a str>,
 }
 
 /// What a check found, for programs.
@@ -109,29 +116,35 @@ pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> 
 }
 
 fn show(args: &ShowArgs, settings: &Settings) -> Result<(), Failure> {
+    let values = every_value(settings);
     if args.json {
-        let entries: Vec<_> = settings
-            .values
+        let entries: Vec<_> = values
             .iter()
-            .map(|(key, effective)| Entry {
-                key,
-                value: &effective.value,
-                origin: effective.origin.to_string(),
+            .map(|(key, (value, origin))| {
+                let (value, unset) = match value {
+                    InForce::Value(value) => (Some(value), None),
+                    InForce::Unset(instead) => (None, Some(instead.as_str())),
+                };
+                Entry { key, value, origin: origin.to_string(), unset }
             })
             .collect();
         return display::json(&entries);
     }
-    let lines: Vec<_> = settings
-        .values
+    let lines: Vec<_> = values
         .iter()
-        .map(|(key, effective)| (format!("{key} = {}", effective.value), effective))
+        .map(|(key, (value, origin))| match value {
+            InForce::Value(value) => (format!("{key} = {value}"), Some(origin)),
+            // A comment: without a value there is nothing that TOML could say.
+            InForce::Unset(instead) => (format!("# {key} is not set: {instead}"), None),
+        })
         .collect();
-    let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or_default();
+    let with_origin = lines.iter().filter(|(_, origin)| origin.is_some());
+    let width = with_origin.map(|(line, _)| line.chars().count()).max().unwrap_or_default();
     let mut text = String::new();
-    for (line, effective) in lines {
-        let _ = match args.origin {
-            true => writeln!(text, "{line:width$}  # {}", effective.origin),
-            false => writeln!(text, "{line}"),
+    for (line, origin) in lines {
+        let _ = match origin.filter(|_| args.origin) {
+            Some(origin) => writeln!(text, "{line:width$}  # {origin}"),
+            None => writeln!(text, "{line}"),
         };
     }
     display::text(&text)

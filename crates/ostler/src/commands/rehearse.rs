@@ -25,10 +25,10 @@ use crate::teller::Teller;
 use directions::Directions;
 
 /// What is played when nobody says.
-const DEFAULT_SCRIPT: &str = "hello";
+pub(crate) const DEFAULT_SCRIPT: &str = "hello";
 
 /// Any free port, reached from this machine only.
-const DEFAULT_LISTEN: &str = "127.0.0.1:0";
+pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:0";
 
 /// Arguments of `ostler rehearse`.
 #[derive(Debug, clap::Args)]

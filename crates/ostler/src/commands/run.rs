@@ -39,6 +39,7 @@ pub(crate) use prepare::RunUsage;
 use prepare::{Prepared, Unlocated, locate, prepare, prompt, usable};
 use telling::Telling;
 use terms::Terms;
+pub(crate) use terms::{DEFAULT_LEVEL, MAX_RESUMES};
 
 use crate::config::Settings;
 use crate::display;

@@ -58,6 +58,60 @@ fn the_schema_and_the_reader_agree() {
     }
 }
 
+/// The dotted keys of a schema. A table of the user's own names is one key.
+fn keys_of(schema: &Value, root: &Value, prefix: &str, found: &mut Vec<String>) {
+    let schema = match schema["$ref"].as_str() {
+        Some(path) => root.pointer(path.trim_start_matches('#')).unwrap(),
+        None => schema,
+    };
+    match schema["properties"].as_object() {
+        Some(properties) => {
+            for (name, below) in properties {
+                let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                keys_of(below, root, &key, found);
+            }
+        }
+        None => found.push(prefix.to_owned()),
+    }
+}
+
+#[test]
+fn config_show_prints_every_effective_value() {
+    let ground = Ground::new();
+    let schema: Value = serde_json::from_str(&ground.run(&["config", "schema"]).stdout).unwrap();
+    let mut keys = Vec::new();
+    keys_of(&schema, &schema, "", &mut keys);
+    assert!(keys.len() > 30 && keys.contains(&"run.max_cost".to_owned()), "{keys:?}");
+    let shown: Vec<Value> = serde_json::from_str(&ground.run(&["config", "show", "--json"]).stdout).unwrap();
+    let text = ground.run(&["config", "show"]).stdout;
+    for key in keys {
+        let entry = shown.iter().find(|entry| entry["key"] == key.as_str());
+        let entry = entry.unwrap_or_else(|| panic!("`config show --json` has no {key}"));
+        assert!(entry["value"] != Value::Null || entry["unset"].is_string(), "{entry}");
+        assert_eq!(entry["origin"], "default", "{entry}");
+        let has = |start: &str| text.lines().any(|line| line.starts_with(start));
+        assert!(has(&format!("{key} = ")) || has(&format!("# {key} is not set: ")), "{key}: {text}");
+    }
+    // It is TOML, and what it says is what holds anyway.
+    ground.put("ostler/config.toml", &text);
+    let again = ground.run(&["config", "show"]);
+    assert_eq!((again.code, again.stdout.as_str()), (Some(0), text.as_str()), "{}", again.stderr);
+}
+
+#[test]
+fn a_program_that_is_set_for_one_agent_is_shown_for_both_that_share_it() {
+    let ground = Ground::new();
+    ground
+        .put("ostler/config.toml", "[agents.claude]\nprogram = \"/x\"\n\n[serve.models]\nfast = \"codex\"\n");
+    let shown = ground.run(&["config", "show"]).stdout;
+    for line in
+        ["agents.claude-headless.program = \"/x\"", "agents.claude.program = \"/x\"", "serve.models.fast = "]
+    {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert!(!shown.contains("# serve.models is not set"), "{shown}");
+}
+
 #[test]
 fn colours_are_for_those_who_want_them() {
     let colored = |ground: &Ground, args: &[&str]| ground.run(args).stdout.contains('\x1b');

@@ -169,7 +169,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Deny => "deny",
             Self::Edits => "edits",

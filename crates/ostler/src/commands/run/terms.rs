@@ -14,7 +14,11 @@ use super::args::{Args, Level};
 use super::prepare::RunUsage;
 use crate::config::{Config, ProbeAt, RunSection, Span, TerminalSize};
 
-const MAX_RESUMES: u32 = 3;
+/// How often a session that ended early is resumed, unless it is said how often.
+pub(crate) const MAX_RESUMES: u32 = 3;
+
+/// What an agent may do without asking, unless it is said what.
+pub(crate) const DEFAULT_LEVEL: Level = Level::Edits;
 
 /// The terms of a run.
 pub(super) struct Terms {
@@ -104,7 +108,7 @@ impl Terms {
         let max_resumes = set.max_resumes.map(|count| count.0);
         let waits = args.wait_for_quota || given.wait_for_quota || set.wait_for_quota.is_some_and(|is| is.0);
         Ok(Self {
-            permissions: args.permissions.or(permissions).unwrap_or(Level::Edits),
+            permissions: args.permissions.or(permissions).unwrap_or(DEFAULT_LEVEL),
             allow: if args.allow.is_empty() { given.allow } else { args.allow.clone() },
             system_prompt,
             probe,
