@@ -90,14 +90,13 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     Ok(ExitCode::from(report.outcome.exit_code()))
 }
 
-/// Starts the program that wants to know how runs end. Whoever does not want to wait for it presses Ctrl-C.
+/// Starts the program that wants to know how runs end, and waits briefly for it. Ctrl-C ends the wait, not the program.
 async fn tell_somebody(settings: &Settings, folder: &Path, signals: &mut Signals) {
     let Some(words) = &settings.config.notify.command else { return };
-    let outcome = folder.join("outcome.json");
     tokio::select! {
         biased;
         _ = signals.next() => display::tell("warning: the notify command was not waited for"),
-        told = notify(words.text(), &outcome) => if let Err(error) = told {
+        told = notify(words.text(), folder) => if let Err(error) = told {
             display::tell(&format!("warning: {}", display::with_causes(&error)));
         },
     }

@@ -130,7 +130,8 @@ pub(crate) struct Run {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Notify {
     /// A program and its arguments, in words as in a shell, without one: it is started when a run ends, with the
-    /// outcome as JSON on its standard input. A project's file may only set it if the project is trusted.
+    /// outcome as JSON on its standard input, `prompt` and `cwd` included. Ostler waits 3 seconds for it and then leaves
+    /// it running. A project's file may only set it if the project is trusted.
     pub(crate) command: Option<CommandWords>,
 }
 

@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
 use crate::ground::{Ended, Ground};
@@ -225,6 +226,50 @@ fn somebody_is_told_how_it_ended_and_cannot_change_it() {
     let ended = run(&ground, &agent, &["x"]);
     assert_eq!(ended.code, Some(10));
     assert!(ended.stderr.contains("does not start"), "{}", ended.stderr);
+}
+
+/// Starts a run whose notify command is this, with `{}` as the ground's folder.
+fn notified(ground: &Ground, text: &str, args: &[&str]) -> Ended {
+    let file = ground.script("bin/notifier", &text.replace("{}", &ground.at("").display().to_string()));
+    ground.put("ostler/config.toml", &format!("[notify]\ncommand = {:?}\n", file.display().to_string()));
+    let agent = script(ground, "exit 7");
+    run(ground, &agent, args)
+}
+
+#[test]
+fn notify_has_the_prompt_and_the_folder() {
+    let ground = ground();
+    let ended = notified(&ground, "cat > {}/told.json", &["mend \"it\"\nand 世界"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(10), ""));
+    let told: Value = serde_json::from_slice(&fs::read(ground.at("told.json")).unwrap()).unwrap();
+    assert_eq!(told["prompt"], "mend \"it\"\nand 世界");
+    assert_eq!(told["cwd"], ground.at("project").display().to_string());
+    assert_eq!((&told["outcome"], &told["exit_code"]), (&"agent_failed".into(), &10.into()));
+    // The outcome itself is as it was.
+    let shown: Value = serde_json::from_str(&ground.run(&["runs", "show", "last", "--json"]).stdout).unwrap();
+    assert_eq!(shown["outcome"].get("prompt"), None);
+}
+
+/// A notifier that never ends held the exit for half a minute, and was then killed with what it had to say.
+#[test]
+fn notify_cannot_hold_the_exit() {
+    let ground = ground();
+    let begun = Instant::now();
+    let ended = notified(&ground, "cat > {}/told.json; echo $$ > {}/pid; exec sleep 600", &["x"]);
+    let took = begun.elapsed();
+    let pid: i32 = fs::read_to_string(ground.at("pid")).unwrap().trim().parse().unwrap();
+    let pid = Pid::from_raw(pid).unwrap();
+    let is_alive = test_kill_process(pid).is_ok();
+    let _ = kill_process(pid, Signal::KILL);
+    assert_eq!(ended.code, Some(10), "{}", ended.stderr);
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    let want = format!(
+        "warning: the notify command still runs after 3 s and is left running, as process {}\n",
+        pid.as_raw_nonzero()
+    );
+    assert_eq!(ended.stderr, want);
+    assert!(is_alive, "it may finish what it has begun");
+    assert!(ground.at("told.json").exists());
 }
 
 #[test]
