@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use ostler_agent::agent::{Agent, Engine};
+use ostler_agent::agent::Agent;
 use ostler_agent::agents::AGENTS;
 use ostler_rehearsal::script::{self, BUILTIN};
 
@@ -42,7 +42,7 @@ pub(crate) const NOT_GREEN: u8 = 20;
 /// Arguments of `ostler smoke`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ostler smoke                          every agent that is installed, with a scripted model
+  ostler smoke                          every installed agent in every engine, with a scripted model
   ostler smoke codex opencode           these two
   ostler smoke claude                   Claude Code's own terminal program
   ostler smoke --report smoke.md        a report to keep, or to attach to an issue
@@ -55,7 +55,7 @@ twelve facts. The last result that was green is kept, and a new version is
 compared with it. Nothing is spent unless --live is given.
 Exit code 0 if every agent passes, 20 if not.")]
 pub(crate) struct Args {
-    /// The agents to try; every one that is installed if not given.
+    /// Try these agents [default: every installed one, Claude Code over pipes and in its terminal].
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
 
@@ -130,8 +130,10 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         by = signals.next() => return Err(by.into()),
         surveyed = survey(&agents, &settings, here) => surveyed?,
     };
-    let sightings: Vec<Sighting> =
-        surveyed.into_iter().filter(|sighting| !args.agents.is_empty() || sighting.program.is_ok()).collect();
+    let sightings: Vec<Sighting> = surveyed
+        .into_iter()
+        .filter(|sighting| !args.agents.is_empty() || sighting.path().is_some())
+        .collect();
     if sightings.is_empty() {
         if args.json {
             display::json(&Told::new(Vec::new()))?;
@@ -181,10 +183,10 @@ fn tell(
     Ok(if is_green { ExitCode::SUCCESS } else { ExitCode::from(NOT_GREEN) })
 }
 
-/// The agents of those names, each once. If there are no names: all, over pipes, as they are run unless told otherwise.
+/// The agents of those names, each once. If there are no names: all, in every engine that they have.
 fn wanted(names: &[String]) -> Result<Vec<&'static dyn Agent>, Failure> {
     if names.is_empty() {
-        return Ok(AGENTS.iter().copied().filter(|agent| agent.engine() == Engine::Stream).collect());
+        return Ok(AGENTS.to_vec());
     }
     let mut agents: Vec<&'static dyn Agent> = Vec::new();
     for name in names {
@@ -212,10 +214,11 @@ fn model(args: &Args, here: &Surroundings) -> Result<Model, Failure> {
 
 /// Whoever asks for it gets it, but not without having been told.
 fn tell_costs(sightings: &[Sighting]) {
-    let names: Vec<&str> = sightings
+    // One agent may be tried in two engines, which have one title.
+    let names: Vec<String> = sightings
         .iter()
         .filter(|sighting| sighting.version().is_some())
-        .map(|sighting| sighting.agent.title())
+        .map(|sighting| format!("{} ({})", sighting.agent.title(), sighting.agent.name()))
         .collect();
     if !names.is_empty() {
         display::tell(&format!(

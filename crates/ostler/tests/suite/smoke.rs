@@ -79,6 +79,24 @@ fn an_agent_that_breaks_at_once_is_a_row_and_not_the_end() {
     assert!(!ground.at("ostler/smoke-matrix.json").exists(), "only what is green is kept");
 }
 
+/// Claude Code over pipes was tried, and in its terminal it was not.
+#[test]
+fn smoke_without_arguments_includes_the_terminal_engine() {
+    let ground = offline();
+    ground.program(
+        "claude",
+        "[ \"$1\" = --version ] && echo '2.1.197 (Claude Code)' && exit; echo 'Segmentation fault' >&2; exit 139",
+    );
+    let ended = ground.run(&["smoke", "--json"]);
+    assert_eq!(ended.code, Some(20), "{}", ended.stderr);
+    let results = results(&ended);
+    let tried: Vec<(&str, &str)> = results
+        .iter()
+        .map(|result| (result["agent"].as_str().unwrap(), result["engine"].as_str().unwrap()))
+        .collect();
+    assert_eq!(tried, [("claude", "terminal"), ("claude-headless", "stream")]);
+}
+
 /// Nobody here has an account: it is said what it would cost, and the agent's own refusal is told.
 #[test]
 fn what_live_costs_is_said_before_anything_is_spent() {
