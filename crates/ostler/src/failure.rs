@@ -1,6 +1,8 @@
 //! Everything that can make a command fail: one variant per family of errors, and the exit code that each has.
 
+use std::error::Error;
 use std::io;
+use std::iter::successors;
 
 use ostler_process::control::CallError;
 use ostler_process::install::InstallError;
@@ -87,6 +89,10 @@ pub(crate) enum Failure {
 impl Failure {
     /// What to try.
     pub(crate) fn hint(&self) -> Option<String> {
+        // A full disk is the cause wherever it is met, and no folder that can be written to helps.
+        if is_disk_full(self) {
+            return Some(format!("the disk is full: free some space, or {}", self.elsewhere()));
+        }
         match self {
             Self::Attach(error) => error.hint(),
             Self::BridgeUsage(error) => error.hint(),
@@ -111,6 +117,20 @@ impl Failure {
             Self::UnknownAgent(error) => error.hint(),
             Self::CurrentDir(_) => Some("change to a folder that exists".to_owned()),
             Self::Interrupted(_) | Self::Output(_) | Self::Runtime(_) => None,
+        }
+    }
+
+    /// What else to do on a full disk: use another one.
+    fn elsewhere(&self) -> &'static str {
+        match self {
+            Self::Output(_) => "write the output elsewhere",
+            Self::Probe(_)
+            | Self::Smoke(SmokeError::Yard(_))
+            | Self::Rehearse(RehearseError::Stage { .. }) => "set TMPDIR to a folder on another disk",
+            Self::Smoke(SmokeError::Report { .. }) | Self::Rehearse(RehearseError::Log { .. }) => {
+                "name a file on another disk"
+            }
+            _ => "move OSTLER_HOME",
         }
     }
 
@@ -157,5 +177,73 @@ impl Failure {
     /// Whoever read our output has seen enough: `ostler … | head`.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// What SQLite says of a disk that is full, by whichever of its wrappers it is told.
+const SQLITE_FULL: &str = "database or disk is full";
+
+/// Whether an error was caused by a disk, a quota or a file-size limit that is used up.
+fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    successors(Some(error), |cause| (*cause).source()).any(|cause| match cause.downcast_ref::<io::Error>() {
+        Some(error) => matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge),
+        None => cause.to_string().ends_with(SQLITE_FULL),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// One failure of every place that writes, with that cause.
+    fn failures(cause: impl Fn() -> io::Error) -> Vec<(Failure, &'static str)> {
+        let path = || PathBuf::from("/x");
+        vec![
+            (JournalError::Create { path: path(), source: cause() }.into(), "move OSTLER_HOME"),
+            (JournalError::Write { path: path(), source: cause() }.into(), "move OSTLER_HOME"),
+            (Failure::Run(JournalError::Write { path: path(), source: cause() }.into()), "move OSTLER_HOME"),
+            (HomeError::Path { path: path(), source: cause() }.into(), "move OSTLER_HOME"),
+            (TrustError::Write { path: path(), source: cause() }.into(), "move OSTLER_HOME"),
+            (
+                InstallError::Folder { action: "write", path: path(), source: cause() }.into(),
+                "move OSTLER_HOME",
+            ),
+            (Failure::Output(cause()), "write the output elsewhere"),
+            (ProbeError::Home { program: path(), source: cause() }.into(), "set TMPDIR"),
+            (SmokeError::Yard(cause()).into(), "set TMPDIR"),
+            (SmokeError::Report { path: path(), source: cause() }.into(), "name a file on another disk"),
+            (RehearseError::Stage { path: path(), source: cause() }.into(), "set TMPDIR"),
+            (RehearseError::Log { path: path(), source: cause() }.into(), "name a file on another disk"),
+        ]
+    }
+
+    #[test]
+    fn a_full_disk_is_named_wherever_something_is_written() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge] {
+            for (failure, want) in failures(|| kind.into()) {
+                let hint = failure.hint().unwrap();
+                assert!(hint.starts_with("the disk is full: free some space, or "), "{failure}: {hint}");
+                assert!(hint.contains(want), "{failure}: {hint}");
+            }
+        }
+        for (failure, _) in failures(|| io::ErrorKind::PermissionDenied.into()) {
+            assert!(!failure.hint().unwrap_or_default().contains("full"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_known_by_its_number_and_by_what_sqlite_says() {
+        // ENOSPC, EDQUOT and EFBIG of Linux.
+        for number in [28, 122, 27] {
+            assert!(is_disk_full(&io::Error::from_raw_os_error(number)), "{number}");
+        }
+        #[derive(Debug, thiserror::Error)]
+        #[error("{0}")]
+        struct Other(&'static str);
+        assert!(is_disk_full(&Other("database or disk is full")));
+        assert!(!is_disk_full(&Other("the moon is full")));
     }
 }

@@ -17,6 +17,8 @@ mod checks;
 mod config;
 #[cfg(target_os = "linux")]
 mod contain;
+#[cfg(target_os = "linux")]
+mod disk_full;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod fetch;
