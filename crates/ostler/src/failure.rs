@@ -145,7 +145,9 @@ impl Failure {
             )
             | Self::Run(RunError::Refused(_)) => USAGE,
             Self::Install(InstallError::NotAVersion { .. } | InstallError::NoSuchVersion { .. }) => USAGE,
-            Self::Trust(TrustError::NoFolder { .. } | TrustError::Mistake(_)) => USAGE,
+            Self::Trust(
+                TrustError::NoFolder { .. } | TrustError::NotUtf8 { .. } | TrustError::Mistake(_),
+            ) => USAGE,
             Self::Call(CallError::NotLive { .. } | CallError::Refused { .. }) => USAGE,
             Self::Rehearse(error) if error.is_usage() => USAGE,
             Self::Memory(error) if error.is_usage() => USAGE,

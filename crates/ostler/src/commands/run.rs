@@ -36,7 +36,7 @@ use bridge::{Bridged, Wanted};
 use choice::Choice;
 use crossing::Crossing;
 pub(crate) use prepare::RunUsage;
-use prepare::{Prepared, Unlocated, locate, prepare, prompt, usable};
+use prepare::{Prepared, Unlocated, locate, prepare, prompt, usable, utf8};
 use telling::Telling;
 use terms::Terms;
 pub(crate) use terms::{DEFAULT_LEVEL, MAX_RESUMES};
@@ -64,6 +64,9 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let terms = Terms::of(&args, earlier, &settings.config, &here.cwd)?;
     let wanted = Wanted::of(&choice, &terms, &settings, here)?;
     usable(&choice.workspace, terms.permissions)?;
+    if let Some(folder) = terms.bridge.as_ref().and_then(|bridge| bridge.export.as_ref()) {
+        utf8("the folder", folder)?;
+    }
     // From here on an agent will most likely be started.
     let mut ahead = JoinSet::new();
     ahead.spawn_blocking(contain::anticipate);

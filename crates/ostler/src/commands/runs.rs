@@ -164,7 +164,8 @@ fn json_of(kept: &Kept) -> Value {
         "prompt": kept.facts.prompt,
         "rehearse": kept.facts.rehearse,
         "permissions": kept.facts.permissions,
-        "journal": kept.folder,
+        // As in the outcome: OSTLER_HOME may have a name that is not UTF-8.
+        "journal": kept.folder.to_string_lossy(),
         "outcome": outcome,
     })
 }

@@ -35,6 +35,8 @@ pub(crate) enum TrustError {
         #[source]
         source: io::Error,
     },
+    #[error("the name of the folder {} is not UTF-8", .path.display())]
+    NotUtf8 { path: PathBuf },
     #[error(transparent)]
     Mistake(#[from] Mistake),
     #[error("could not read the list of trusted projects {}", .path.display())]
@@ -55,6 +57,9 @@ impl TrustError {
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoFolder { .. } => "name the folder that holds `.ostler`".to_owned(),
+            Self::NotUtf8 { .. } => {
+                "rename it: the list of trusted projects is JSON, which has no other names".to_owned()
+            }
             Self::Mistake(mistake) => format!("remove {} and trust your projects again", mistake.file),
             Self::Read { .. } => "check that the file is yours".to_owned(),
             Self::Write { .. } => "set OSTLER_HOME to a folder that you can write to".to_owned(),
@@ -129,5 +134,8 @@ impl Trust {
 pub(crate) fn folder(path: &Path) -> Result<PathBuf, TrustError> {
     let failed = |source| TrustError::NoFolder { path: path.to_owned(), source };
     let real = path.canonicalize().map_err(failed)?;
+    if real.to_str().is_none() {
+        return Err(TrustError::NotUtf8 { path: real });
+    }
     if real.is_dir() { Ok(real) } else { Err(failed(io::ErrorKind::NotADirectory.into())) }
 }

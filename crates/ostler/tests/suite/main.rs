@@ -34,6 +34,7 @@ mod keys;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]
+mod odd_paths;
 mod old_home;
 mod rehearse;
 #[cfg(target_os = "linux")]

@@ -100,7 +100,10 @@ fn handed_over(place: &Place, wanted: &Wanted) -> Value {
         });
     }
     match defer(place, wanted) {
-        Ok(done) => json!({"status": "deferred", "path": done.path, "events": done.events}),
+        Ok(done) => {
+            let path = done.path.map(|path| path.to_string_lossy().into_owned());
+            json!({"status": "deferred", "path": path, "events": done.events})
+        }
         Err(error) => json!({"status": "failed", "path": null, "reason": error.to_string()}),
     }
 }

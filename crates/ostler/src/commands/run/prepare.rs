@@ -62,6 +62,8 @@ pub(crate) enum RunUsage {
         #[source]
         source: io::Error,
     },
+    #[error("the name of {what} {} is not UTF-8", .path.display())]
+    NotUtf8 { what: &'static str, path: PathBuf },
     #[error("nothing can be changed in {}", .path.display())]
     ReadOnly {
         path: PathBuf,
@@ -97,6 +99,11 @@ impl RunUsage {
             Self::Workspace { .. } | Self::NotAFolder { .. } => "name a folder that exists".to_owned(),
             Self::WorkspaceGone { .. } => {
                 "bring it back; or begin a new run elsewhere, with --cwd DIR and what to do".to_owned()
+            }
+            Self::NotUtf8 { .. } => {
+                "rename it, or use one whose whole path is UTF-8: a run is kept as JSON, which has no \
+                                     other names"
+                    .to_owned()
             }
             Self::Closed { .. } => "name a folder that you may read and enter".to_owned(),
             Self::ReadOnly { .. } => {
@@ -179,6 +186,7 @@ pub(super) async fn locate(
                 }
             }
             let program = programs::find(*agent, settings, here)?.path;
+            utf8("the program", &program)?;
             let mut stopped = None;
             let stop = async { stopped = Some(signals.next().await) };
             let version = match (programs::version(*agent, &program, here, stop).await, stopped) {
@@ -201,8 +209,17 @@ fn is_there(agent: &dyn Agent, settings: &Settings, here: &Surroundings) -> bool
     !matches!(programs::find(agent, settings, here), Err(LocateError::NotInstalled { .. }))
 }
 
+/// Refuses a path that cannot be written down: `run.json` and every record are JSON.
+pub(super) fn utf8(what: &'static str, path: &Path) -> Result<(), RunUsage> {
+    match path.to_str() {
+        Some(_) => Ok(()),
+        None => Err(RunUsage::NotUtf8 { what, path: path.to_owned() }),
+    }
+}
+
 /// Refuses a folder in which nothing can be done.
 pub(super) fn usable(workspace: &Path, permissions: Level) -> Result<(), RunUsage> {
+    utf8("the folder", workspace)?;
     let path = workspace.to_owned();
     if !workspace.is_dir() {
         return Err(RunUsage::NotAFolder { path });
