@@ -35,6 +35,7 @@ mod keys;
 mod memory;
 #[cfg(target_os = "linux")]
 mod odd_paths;
+#[cfg(target_os = "linux")]
 mod old_home;
 mod rehearse;
 #[cfg(target_os = "linux")]
