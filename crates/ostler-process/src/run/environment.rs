@@ -69,6 +69,15 @@ const BASE_DIRECTORIES: [(&str, &str); 4] = [
     ("XDG_CACHE_HOME", ".cache"),
 ];
 
+/// Variables that send requests to `http://` addresses through a proxy.
+const PROXIES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+
+/// Variables that name the hosts to which requests go without one. Programs read either.
+const UNPROXIED: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
+/// The host of the bridge.
+const LOOPBACK: &str = "127.0.0.1";
+
 type Variables = Vec<(OsString, OsString)>;
 
 /// The agent's private files cannot be written.
@@ -130,7 +139,29 @@ pub fn launched(env: &[(OsString, OsString)], launch: &Launch) -> (Variables, Ve
         lay_over(&mut env, &launch.as_root.env);
         warnings.extend_from_slice(&launch.as_root.warnings);
     }
+    exempt_loopback(&mut env);
     (env, warnings)
+}
+
+/// Lets requests to loopback go without a proxy. Behind one that is not told so, all agents lose the bridge: a proxy on
+/// another host cannot reach it.
+fn exempt_loopback(env: &mut Variables) {
+    let value = |name: &str| env.iter().find(|(known, _)| known == name)?.1.to_str().map(str::to_owned);
+    if PROXIES.into_iter().filter_map(value).all(|proxy| proxy.is_empty()) {
+        return;
+    }
+    let lists = UNPROXIED.map(value);
+    let either = lists.iter().flatten().next().cloned();
+    for (name, list) in UNPROXIED.into_iter().zip(lists) {
+        let hosts = list.or_else(|| either.clone()).unwrap_or_default();
+        let is_exempt = hosts.split(',').map(str::trim).any(|host| host == LOOPBACK || host == "*");
+        let hosts = match (is_exempt, hosts.trim().is_empty()) {
+            (true, _) => hosts,
+            (false, true) => LOOPBACK.to_owned(),
+            (false, false) => format!("{hosts},{LOOPBACK}"),
+        };
+        lay_over(env, &[(name.to_owned(), hosts)]);
+    }
 }
 
 fn lay_over(env: &mut Variables, over: &[(String, String)]) {
@@ -195,6 +226,27 @@ mod tests {
         assert_eq!(inherited(ours.clone()), ours);
         let inside = [ours.clone(), variables(&[("CLAUDECODE", "1")])].concat();
         assert_eq!(inherited(inside), ours[1..]);
+    }
+
+    #[test]
+    fn an_agent_behind_a_proxy_reaches_the_bridge() {
+        let lists = |given: &[(&str, &str)]| {
+            let mut env = variables(given);
+            exempt_loopback(&mut env);
+            UNPROXIED.map(|name| {
+                let found = env.iter().find(|(known, _)| known == name);
+                found.map_or_else(String::new, |(_, hosts)| hosts.to_str().unwrap().to_owned())
+            })
+        };
+        let proxy = ("HTTP_PROXY", "http://proxy:3128");
+        assert_eq!(lists(&[]), ["", ""]);
+        assert_eq!(lists(&[("HTTPS_PROXY", "http://p"), ("http_proxy", "")]), ["", ""]);
+        assert_eq!(lists(&[proxy]), [LOOPBACK, LOOPBACK]);
+        assert_eq!(lists(&[proxy, ("no_proxy", "intern, x")]), ["intern, x,127.0.0.1"; 2]);
+        let both = [("all_proxy", "socks5://p"), ("NO_PROXY", "a"), ("no_proxy", "b")];
+        assert_eq!(lists(&both), ["a,127.0.0.1", "b,127.0.0.1"]);
+        assert_eq!(lists(&[proxy, ("NO_PROXY", "*")]), ["*", "*"]);
+        assert_eq!(lists(&[proxy, ("NO_PROXY", "localhost, 127.0.0.1")]), ["localhost, 127.0.0.1"; 2]);
     }
 
     fn setup() -> Setup {

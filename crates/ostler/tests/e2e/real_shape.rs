@@ -14,6 +14,7 @@
 mod folders;
 mod programs;
 mod provider;
+mod proxied;
 mod served;
 
 use std::os::unix::fs::chown;
@@ -45,6 +46,8 @@ pub(crate) struct RealShape {
     programs: Programs,
     /// The user that Ostler runs as, if not the one who runs the tests.
     user: Option<u32>,
+    /// Further variables of the user.
+    variables: Vec<(&'static str, &'static str)>,
     has_bridge: bool,
 }
 
@@ -67,7 +70,8 @@ impl RealShape {
             None => Programs::in_place(ostler, &agent),
         };
         let folder = tempfile::Builder::new().prefix("ostler-real-").tempdir().unwrap();
-        let shape = Self { player, folder, workspace: "workspace", programs, user, has_bridge: false };
+        let (workspace, variables) = ("workspace", Vec::new());
+        let shape = Self { player, folder, workspace, programs, user, variables, has_bridge: false };
         for name in ["home", "caller", "before", "workspace", "ostler"] {
             std::fs::create_dir(shape.at(name)).unwrap();
         }
@@ -87,6 +91,12 @@ impl RealShape {
     pub(crate) fn in_folder(mut self, name: &'static str) -> Self {
         std::fs::rename(self.workspace(), self.at(name)).unwrap();
         self.workspace = name;
+        self
+    }
+
+    /// With a variable in the user's environment.
+    pub(crate) fn variable(mut self, name: &'static str, value: &'static str) -> Self {
+        self.variables.push((name, value));
         self
     }
 
@@ -163,7 +173,7 @@ impl RealShape {
             ("OSTLER_CFG__NETWORK__PROBE", "off"),
         ]);
         command.env("OSTLER_CFG__RUN__BRIDGE", self.has_bridge.to_string());
-        command.envs(offline(self.player));
+        command.envs(offline(self.player)).envs(self.variables.iter().copied());
         command.stdin(Stdio::null()).stderr(Stdio::inherit());
         if let Some(user) = self.user {
             command.uid(user).gid(user);
