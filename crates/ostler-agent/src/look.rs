@@ -25,6 +25,17 @@ impl Look {
     }
 }
 
+/// What changed from one screen to the next. It proves that the agent lives, never what it said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScreenChange {
+    /// Nothing that tells anything about the agent.
+    Nothing,
+    /// Only what moves by itself while the program works: a spinner, a clock, the window title.
+    Spinner,
+    /// Something that comes from the model or a tool: lines of text, a count of tokens that grows.
+    Text,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

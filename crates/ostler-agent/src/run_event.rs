@@ -189,6 +189,10 @@ pub enum Channel {
     Stdout,
     /// Its transcript, or a sub-agent's, grew.
     Transcript,
+    /// Text on the screen of its terminal changed.
+    Screen,
+    /// Only a spinner on that screen moved.
+    Spinner,
     /// It called the bridge.
     Bridge,
     /// Its descendants use the processor or the disk.

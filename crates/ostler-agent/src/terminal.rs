@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::agent::{Launch, Permissions, Refusal, Task, Whereabouts};
 use crate::dialogs::Dialog;
-use crate::look::Look;
+use crate::look::{Look, ScreenChange};
 use crate::typing::{Prepared, Sight, Unsendable};
 
 /// What a terminal program says it is doing.
@@ -72,4 +72,6 @@ pub trait Interactive: Sync {
     fn sight(&self, look: &Look) -> Sight;
     /// The dialog that is up, if one is.
     fn dialog(&self, look: &Look) -> Option<Dialog>;
+    /// What changed from one screen to the next, as a sign of life.
+    fn screen_change(&self, before: &Look, after: &Look) -> ScreenChange;
 }

@@ -227,6 +227,8 @@ impl Watchdog {
             }
             Input::BridgeCall => self.heard(Channel::Bridge, Word::Aside),
             Input::TranscriptGrew => self.transcript_grew(),
+            Input::ScreenText => self.screen_changed(),
+            Input::ScreenSpinner => self.spinner_moved(),
             Input::TreeSample { cpu, io } => self.sampled(cpu, io),
             Input::TreeBusy => {
                 self.quiet.busy(self.agent.read(self.now));
@@ -294,6 +296,23 @@ impl Watchdog {
         self.heard(Channel::Transcript, Word::Aside);
         if is_starting && self.limits.start > self.limits.silence {
             self.enter(Stage::Starting);
+        }
+    }
+
+    /// Text counts while a turn is under way: what is drawn before the first record, or after the result, is the
+    /// program's own.
+    fn screen_changed(&mut self) {
+        self.seen.insert(Channel::Screen, self.now);
+        if matches!(self.state(), State::Working | State::Waiting) {
+            self.heard(Channel::Screen, Word::Aside);
+        }
+    }
+
+    /// While a call is open its own limit holds, which is as long as a spinner may turn.
+    fn spinner_moved(&mut self) {
+        self.seen.insert(Channel::Spinner, self.now);
+        if self.state() == State::Working {
+            self.quiet.spinner = Some(self.agent.read(self.now));
         }
     }
 

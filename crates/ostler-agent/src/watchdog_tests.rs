@@ -114,6 +114,99 @@ fn a_transcript_that_grows_does_not_shorten_the_start() {
     );
 }
 
+/// An answer that streams for minutes leaves nothing in the transcript before it is complete.
+#[test]
+fn an_answer_that_streams_on_the_screen_is_not_silence() {
+    use Action::{Nothing, Stop};
+    use Input::{ResultSeen, ScreenSpinner, ScreenText, Tick};
+    check(
+        limits(),
+        vec![
+            (
+                "text is life, whatever the transcript says",
+                vec![
+                    (1, SAID, Nothing),
+                    (49, ScreenText, Nothing),
+                    (98, ScreenText, Nothing),
+                    (148, Tick, quiet(Rule::Silence, 50)),
+                    (198, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "a spinner is life while it turns",
+                vec![
+                    (1, SAID, Nothing),
+                    (50, ScreenSpinner, Nothing),
+                    (99, ScreenSpinner, Nothing),
+                    (149, Tick, quiet(Rule::Silence, 148)),
+                    (198, Tick, Nothing),
+                    (199, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "a spinner alone is life no longer than a call may be open",
+                (0..20)
+                    .map(|turn| (1 + turn * 45, if turn == 0 { SAID } else { ScreenSpinner }, Nothing))
+                    .chain([
+                        (901, ScreenSpinner, Nothing),
+                        (951, ScreenSpinner, quiet(Rule::Silence, 950)),
+                        (1_000, ScreenSpinner, Nothing),
+                        (1_001, ScreenSpinner, Stop(Rule::Silence)),
+                    ])
+                    .collect(),
+            ),
+            (
+                "text begins a new stretch",
+                vec![
+                    (1, SAID, Nothing),
+                    (50, ScreenSpinner, Nothing),
+                    (60, ScreenText, Nothing),
+                    (110, Tick, quiet(Rule::Silence, 50)),
+                    (160, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "a spinner does not keep an open call alive, text does",
+                vec![
+                    (1, opened("a", "make"), Nothing),
+                    (400, ScreenText, Nothing),
+                    (899, ScreenSpinner, Nothing),
+                    (900, ScreenSpinner, quiet(Rule::OpenCall, 500)),
+                    (1_399, ScreenSpinner, Nothing),
+                    (1_400, ScreenSpinner, Stop(Rule::OpenCall)),
+                ],
+            ),
+            (
+                "what is drawn at the start is no record",
+                vec![
+                    (10, ScreenText, quiet(Rule::Start, 10)),
+                    (15, ScreenSpinner, Nothing),
+                    (20, ScreenText, Stop(Rule::Start)),
+                ],
+            ),
+            (
+                "what is drawn after the result does not keep the process",
+                vec![
+                    (1, SAID, Nothing),
+                    (2, ResultSeen, Nothing),
+                    (8, ScreenText, Nothing),
+                    (11, ScreenSpinner, Nothing),
+                    (12, ScreenText, Stop(Rule::AfterResult)),
+                ],
+            ),
+        ],
+    );
+    let shorter = Limits { open_call: secs(30), ..limits() };
+    let never_sooner = vec![
+        (1, SAID, Nothing),
+        (50, ScreenSpinner, Nothing),
+        (51, Tick, quiet(Rule::Silence, 50)),
+        (100, ScreenSpinner, Nothing),
+        (101, ScreenSpinner, Stop(Rule::Silence)),
+    ];
+    check(shorter, vec![("a shorter limit on calls does not make silence shorter", never_sooner)]);
+}
+
 #[test]
 fn silence() {
     use Action::{Nothing, Sample, Stop};

@@ -16,6 +16,7 @@ mod recorded;
 mod remembered;
 mod result;
 mod screen;
+mod screen_change;
 mod seed;
 mod terminal;
 mod transcript;

@@ -79,13 +79,17 @@ impl Watchdog {
         ]
     }
 
-    /// The rule about quiet that holds at the moment, and its limit.
-    fn quiet_rule(&self) -> Option<(Rule, Duration)> {
+    /// The rule about quiet that holds at the moment, its limit, and from when on that is counted.
+    fn quiet_rule(&self) -> Option<(Rule, Duration, Duration)> {
+        let (limits, since) = (&self.limits, self.quiet.since);
         match self.state() {
-            State::Starting => Some((Rule::Start, self.limits.start)),
-            State::Working => Some((Rule::Silence, self.limits.silence)),
-            State::Waiting => Some((Rule::OpenCall, self.limits.open_call)),
-            State::Ending => Some((Rule::AfterResult, self.limits.after_result)),
+            State::Starting => Some((Rule::Start, limits.start, since)),
+            State::Working => {
+                let since = self.quiet.silent_since(limits.silence, limits.open_call);
+                Some((Rule::Silence, limits.silence, since))
+            }
+            State::Waiting => Some((Rule::OpenCall, limits.open_call, since)),
+            State::Ending => Some((Rule::AfterResult, limits.after_result, since)),
             State::Absent | State::Held | State::Parked | State::Exited | State::Stopped => None,
         }
     }
@@ -95,8 +99,8 @@ impl Watchdog {
             let at = at.saturating_add(self.limits.after_exit);
             return Some(Due { at, then: Then::Stop(Rule::AfterExit) });
         }
-        let (rule, limit) = self.quiet_rule()?;
-        let first = self.quiet.since.saturating_add(limit);
+        let (rule, limit, since) = self.quiet_rule()?;
+        let first = since.saturating_add(limit);
         let (total, then) = match (rule, self.quiet.spare, self.quiet.tree) {
             (Rule::Silence, Once::Due, Tree::Busy) => (first, Then::Spare(rule)),
             (Rule::Silence, Once::Done, _) => (first.saturating_add(limit), Then::Stop(rule)),
@@ -106,11 +110,11 @@ impl Watchdog {
     }
 
     fn notice_due(&self) -> Option<Due> {
-        let (rule, limit) = self.quiet_rule()?;
+        let (rule, limit, since) = self.quiet_rule()?;
         match (self.quiet.notice, rule) {
             (Once::Done, _) | (_, Rule::AfterResult) => None,
             (Once::Due, _) => {
-                let at = self.agent.reaches(self.quiet.since.saturating_add(limit / 2))?;
+                let at = self.agent.reaches(since.saturating_add(limit / 2))?;
                 Some(Due { at, then: Then::NoticeQuiet(rule) })
             }
         }

@@ -1,6 +1,6 @@
 //! What the watchdog is told, and how an event of an agent becomes that.
 //!
-//! What does not count as life has no input at all: bytes of a spinner, chatter on stderr, heartbeats.
+//! What does not count as life has no input at all: chatter on stderr, heartbeats.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -51,6 +51,11 @@ pub enum Input {
     BridgeCall,
     /// The agent's transcript grew, or a sub-agent's.
     TranscriptGrew,
+    /// The screen of the agent's terminal shows other text. Counts while a turn is under way.
+    ScreenText,
+    /// Only a spinner moved there. Counts while a turn is under way and no call is open, and no longer than the limit on
+    /// an open call: it also turns over a dead connection.
+    ScreenSpinner,
     /// What the agent's descendants did since the previous sample, or since the start. The leader is left out: it is
     /// never quite idle.
     TreeSample {

@@ -24,6 +24,8 @@ fn input() -> impl Strategy<Value = Input> {
         1 => id().prop_map(task_closed),
         1 => Just(Input::BridgeCall),
         1 => Just(Input::TranscriptGrew),
+        1 => Just(Input::ScreenText),
+        2 => Just(Input::ScreenSpinner),
         2 => (0u64..1000, any::<u16>())
             .prop_map(|(cpu, io)| Input::TreeSample { cpu: secs(cpu), io: u64::from(io) }),
         1 => Just(Input::TreeBusy),
@@ -170,6 +172,41 @@ proptest! {
         }
         prop_assert_eq!(dog.state(), State::Stopped);
         prop_assert!(now <= begin.saturating_add(limits().silence * 2), "{now:?}");
+    }
+
+    #[test]
+    fn a_spinner_alone_does_not_defer_a_stop_beyond_the_limit_on_an_open_call(
+        story in story(),
+        pause in 1u64..90,
+    ) {
+        let limits = Limits { ceiling: Duration::MAX, ..limits() };
+        let mut dog = Watchdog::new(limits);
+        let mut now = Duration::ZERO;
+        for (at, input) in told(&story) {
+            now = at;
+            let _ = dog.step(at, input);
+        }
+        let _ = dog.step(now, Input::Spawned);
+        let _ = dog.step(now, SAID);
+        let (begin, mut turn) = (now, now);
+        let stopped = loop {
+            let wake = dog.wake_at().unwrap_or(Duration::MAX);
+            let input = if wake < turn { Input::Tick } else { Input::ScreenSpinner };
+            now = wake.min(turn);
+            if now == turn {
+                turn = turn.saturating_add(secs(pause));
+            }
+            match dog.step(now, input) {
+                Action::Stop(rule) => break rule,
+                Action::Sample => {
+                    let _ = dog.step(now, Input::TreeSample { cpu: Duration::ZERO, io: 0 });
+                }
+                Action::Warn(_) | Action::Nothing => {}
+            }
+            prop_assert!(now <= begin.saturating_add(limits.open_call), "{now:?}");
+        };
+        prop_assert_eq!(stopped, Rule::Silence);
+        prop_assert!(now >= begin.saturating_add(limits.open_call), "{now:?}");
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(super) struct Quiet {
     /// The one extra period for an agent that is silent while its descendants are busy.
     pub(super) spare: Once,
     pub(super) tree: Tree,
+    /// When a spinner last moved in it.
+    pub(super) spinner: Option<Duration>,
     /// When a sample was last asked for or taken.
     asked: Duration,
     sampled: Duration,
@@ -40,12 +42,27 @@ pub(super) struct Quiet {
 
 impl Quiet {
     pub(super) fn new(at: Duration) -> Self {
-        Self { since: at, notice: Once::Due, spare: Once::Due, tree: Tree::Unknown, asked: at, sampled: at }
+        Self {
+            since: at,
+            notice: Once::Due,
+            spare: Once::Due,
+            tree: Tree::Unknown,
+            spinner: None,
+            asked: at,
+            sampled: at,
+        }
     }
 
     /// Something was heard: a new stretch begins.
     pub(super) fn broken(&mut self, at: Duration) {
         *self = Self { asked: self.asked, sampled: self.sampled, ..Self::new(at) };
+    }
+
+    /// From when on silence is counted: from the last sign of life, or from the last move of a spinner, but never so
+    /// late that a spinner alone is left alone for longer than `longest`.
+    pub(super) fn silent_since(&self, silence: Duration, longest: Duration) -> Duration {
+        let latest = self.since.saturating_add(longest.saturating_sub(silence));
+        self.spinner.map_or(self.since, |spinner| spinner.clamp(self.since, latest))
     }
 
     /// When a sample is wanted: not while much is heard, then once in a period.

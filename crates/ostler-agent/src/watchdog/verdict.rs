@@ -42,6 +42,10 @@ pub enum Channel {
     Transcript,
     /// A call of our bridge.
     Bridge,
+    /// Text on the screen of its terminal. Counts while a turn is under way.
+    Screen,
+    /// A spinner on that screen. Counts while no call is open, up to the limit on an open call.
+    Spinner,
     /// Processor time or input and output of its descendants. Counts while a call is open.
     Tree,
     /// A change in the workspace. Counts while a call is open.

@@ -15,7 +15,7 @@ use ostler_agent::answering::{self, Answering};
 use ostler_agent::dialogs::Dialog;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::interrupting::{self, Interrupting, Left};
-use ostler_agent::look::Look;
+use ostler_agent::look::{Look, ScreenChange};
 use ostler_agent::terminal::{Interactive, StateFile, Status};
 use ostler_agent::turning::{self, Turning};
 use ostler_agent::typing::{self, Cause, Prepared, Sight, Typing};
@@ -87,6 +87,8 @@ pub enum Told {
     Event(AgentEvent),
     /// Its records grew, or it says that it does something else: it lives.
     Alive,
+    /// Text on its screen changed, or only its spinner moved: it lives.
+    Screen(ScreenChange),
     /// It has the prompt.
     Submitted,
     /// It does not have the prompt, and its input box is empty.
@@ -151,6 +153,8 @@ pub struct Driver<'a> {
     settled: Option<Left>,
     status: Option<Status>,
     sight: Option<Sight>,
+    /// What the screen showed when it was last looked at.
+    last_look: Look,
     /// When the screen is looked at next.
     look_at: Option<Duration>,
     /// When the machines were last told the time.
@@ -186,6 +190,7 @@ impl<'a> Driver<'a> {
             settled: None,
             status: None,
             sight: None,
+            last_look: Look::default(),
             look_at: None,
             asked_at: Duration::ZERO,
             quiet_at: None,
@@ -381,6 +386,11 @@ impl<'a> Driver<'a> {
         self.sight = Some(sight.clone());
         self.step(now, Happened::Seen(sight));
         self.turn(now, &turning::Input::Screen { idle });
+        match self.interactive.screen_change(&self.last_look, &look) {
+            ScreenChange::Nothing => {}
+            change => self.told.push(Told::Screen(change)),
+        }
+        self.last_look = look;
     }
 
     /// A machine that has just begun is told all that is known.

@@ -31,6 +31,7 @@ macro_rules! for_every_version {
 for_every_version!(
     completes,
     stalls,
+    survives_what_its_stream_survives,
     is_cancelled,
     is_killed,
     is_gone_on_with,
@@ -59,15 +60,49 @@ fn completes(player: Player) {
 
 fn stalls(player: Player) {
     let Some(yard) = Yard::of(player) else { return };
-    let ended = yard.run(&["--rehearse=stall", "--silence", "5s", "--max-resumes", "0", "Say something."]);
+    let limits = ["--silence", "3s", "--open-call", "7s", "--max-resumes", "0"];
+    let ended = yard.run(&[&["--rehearse=stall"], &limits[..], &["Say something."]].concat());
     ended.ends("stalled", 12);
-    assert_eq!(ended.outcome()["rule"], "silence", "a spinner is no sign of life");
+    assert_eq!(ended.outcome()["rule"], "silence", "a spinner alone is no sign of life for longer than that");
+    assert!(
+        ended.outcome()["detail"].as_str().unwrap().contains("nothing was heard for 7."),
+        "{:?}",
+        ended.outcome()
+    );
     let rungs: Vec<_> = ended.with("kind", "stopping").filter_map(|line| line["rung"].as_str()).collect();
     assert_eq!(rungs.first(), Some(&"interrupt"));
     assert!(!rungs.contains(&"close_stdin") && !rungs.contains(&"term"), "{rungs:?}");
     let screen = ended.with("kind", "screen").next().unwrap();
     assert!(screen["text"].as_str().unwrap().contains('❯'), "what its terminal showed is kept: {screen}");
     yard.is_empty();
+}
+
+/// Answers that stream for longer than `--silence`, and leave nothing in the transcript meanwhile.
+const SLOW: [(&str, &str); 3] = [
+    ("lines", r#"{ text = "- a line of it\n", repeat = 40, chunk = 10, gap = "180ms" }"#),
+    ("a paragraph", r#"{ text = "word after word, ", repeat = 36, chunk = 10, gap = "180ms" }"#),
+    ("thoughts", r#"{ thinking = "THOUGHTS", chunk = 10, gap = "180ms" }, { text = "Thought over." }"#),
+];
+
+/// What `claude-headless` survives, `claude` survives: the same scripts on both engines, all at once.
+fn survives_what_its_stream_survives(player: Player) {
+    let survives = |player: Player, name: &str, reply: &str| {
+        let Some(yard) = Yard::of(player) else { return };
+        let reply = reply.replace("THOUGHTS", &"I wonder about that. ".repeat(30));
+        let script = yard.script(&format!("[[conversation]]\n[[conversation.step]]\nreply = [{reply}]"));
+        let ended = yard.run(&[&script, "--silence", "6s", "--max-resumes", "0", "Say something."]);
+        assert_eq!(ended.outcome()["outcome"], "completed", "{player:?}, {name}: {:#?}", ended.lines);
+        assert_eq!(ended.with("kind", "stopping").count(), 0, "{player:?}, {name}: {:#?}", ended.lines);
+        yard.is_empty();
+    };
+    let streamed = (player == Player::ClaudeTerminal).then_some(Player::ClaudeStream);
+    std::thread::scope(|scope| {
+        for (name, reply) in SLOW {
+            for player in streamed.into_iter().chain([player]) {
+                scope.spawn(move || survives(player, name, reply));
+            }
+        }
+    });
 }
 
 /// Starts a run whose model never ends its answer, and waits until the agent has its prompt.

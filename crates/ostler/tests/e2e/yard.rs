@@ -171,7 +171,14 @@ impl Yard {
     pub(crate) fn why(&self) -> String {
         let output = self.ostler(&["runs", "why", "last"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        const CHANCE: [&str; 4] = ["run ", "seen     transcript", "seen     workspace", "seen     tree"];
+        const CHANCE: [&str; 6] = [
+            "run ",
+            "seen     transcript",
+            "seen     screen",
+            "seen     spinner",
+            "seen     workspace",
+            "seen     tree",
+        ];
         let lines = text.lines().filter(|line| CHANCE.iter().all(|chance| !line.starts_with(chance)));
         lines.map(|line| line.split(' ').map(untimed).collect::<Vec<_>>().join(" ") + "\n").collect()
     }

@@ -109,15 +109,33 @@ pub(super) fn sight(look: &Look) -> Sight {
 
 /// What the input box holds. None, if there is none.
 fn input_box(look: &Look) -> Option<String> {
-    let rows = &look.rows;
-    let rules: Vec<usize> = (0..rows.len())
-        .filter(|row| rows[*row].starts_with('─') && is_rule(&rows[*row], look.columns))
-        .collect();
-    let between = rules.windows(2).rev().map(|pair| (pair[0] + 1, pair[1]));
-    match between.into_iter().find(|(top, _)| rows[*top].starts_with(TYPED)) {
+    let rules = rules(look);
+    match box_rows(look, &rules) {
         Some((top, bottom)) => Some(held(look, top, bottom)),
         None => higher_than_the_screen(look, *rules.first()?),
     }
+}
+
+fn rules(look: &Look) -> Vec<usize> {
+    let is_rule = |row: &usize| look.rows[*row].starts_with('─') && is_rule(&look.rows[*row], look.columns);
+    (0..look.rows.len()).filter(is_rule).collect()
+}
+
+/// The first row of the box, and the rule below it.
+fn box_rows(look: &Look, rules: &[usize]) -> Option<(usize, usize)> {
+    let mut between = rules.windows(2).rev().map(|pair| (pair[0] + 1, pair[1]));
+    between.find(|(top, _)| look.rows[*top].starts_with(TYPED))
+}
+
+/// The rows above the input box; all of them where there is none.
+pub(super) fn above_box(look: &Look) -> &[String] {
+    let rules = rules(look);
+    let end = match (box_rows(look, &rules), rules.first()) {
+        (Some((top, _)), _) => top - 1,
+        (None, Some(rule)) if higher_than_the_screen(look, *rule).is_some() => 0,
+        (None, _) => look.rows.len(),
+    };
+    &look.rows[..end]
 }
 
 /// What stands in the box between two rows.

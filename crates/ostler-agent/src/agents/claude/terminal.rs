@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::launch::{as_root, connecting, mode, servers};
-use super::{hook, prompt, screen};
+use super::{hook, prompt, screen, screen_change};
 use crate::agent::{
     DUMMY_KEY, Launch, Permissions, PrivateFile, Refusal, Session, Stage, Stdin, Task, Whereabouts, pairs,
     words,
@@ -15,7 +15,7 @@ use crate::agents::reading::{named, small};
 use crate::agents::rules::{Rules, rules};
 use crate::bridge::SERVER;
 use crate::dialogs::Dialog;
-use crate::look::Look;
+use crate::look::{Look, ScreenChange};
 use crate::terminal::{Interactive, StateFile, Status};
 use crate::typing::{Prepared, Sight, Unsendable};
 
@@ -57,6 +57,9 @@ impl Interactive for Terminal {
     }
     fn dialog(&self, look: &Look) -> Option<Dialog> {
         screen::dialog(look)
+    }
+    fn screen_change(&self, before: &Look, after: &Look) -> ScreenChange {
+        screen_change::screen_change(before, after)
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ostler_agent::agent::Source;
 use ostler_agent::event::{AgentEvent, Blocked, Failure, FailureClass, TurnOutcome};
+use ostler_agent::look::ScreenChange;
 use ostler_agent::run_event::{Channel, RunEventKind};
 use ostler_agent::typing::Prepared;
 use ostler_agent::watchdog::Input;
@@ -109,6 +110,15 @@ impl Round<'_, '_> {
                 Told::Alive => {
                     self.seen(Channel::Transcript)?;
                     self.watch(Input::TranscriptGrew).await?;
+                }
+                Told::Screen(ScreenChange::Nothing) => {}
+                Told::Screen(ScreenChange::Spinner) => {
+                    self.seen(Channel::Spinner)?;
+                    self.watch(Input::ScreenSpinner).await?;
+                }
+                Told::Screen(ScreenChange::Text) => {
+                    self.seen(Channel::Screen)?;
+                    self.watch(Input::ScreenText).await?;
                 }
                 Told::NotSubmitted(cause) => {
                     self.show_screen()?;

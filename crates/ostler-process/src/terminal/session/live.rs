@@ -167,7 +167,7 @@ impl Live {
                     }
                 }
                 Told::Answered(_) => self.blocked = None,
-                Told::Alive | Told::Held | Told::Released | Told::Closed => {}
+                Told::Alive | Told::Screen(_) | Told::Held | Told::Released | Told::Closed => {}
             }
         }
     }

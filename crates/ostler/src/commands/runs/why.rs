@@ -130,6 +130,8 @@ pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
         RunEventKind::Seen { channel } => vec![match channel {
             Channel::Stdout => Input::Event(EventKind::Noted),
             Channel::Transcript => Input::TranscriptGrew,
+            Channel::Screen => Input::ScreenText,
+            Channel::Spinner => Input::ScreenSpinner,
             Channel::Bridge => Input::BridgeCall,
             Channel::Tree => Input::TreeBusy,
             Channel::Workspace => Input::WorkspaceChanged,
