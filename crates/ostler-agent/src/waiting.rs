@@ -1,5 +1,6 @@
-//! When a living agent is waited for without its clock running: while it waits for its provider as it announced, and
-//! while the provider cannot be reached from this machine at all.
+//! When a living agent is waited for without its clock running: while its provider cannot be reached from this machine at
+//! all, and while it asks a person. A retry that it announces is its own time: the clock runs, and only the watchdog's
+//! limit on silence waits for it.
 //!
 //! Nothing here waits or probes. It is told what happened and says what to do; the watchdog bounds all waits of a run
 //! together (`max_wait`).
@@ -8,12 +9,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::event::{AgentEvent, Blocked, FailureClass};
-
-/// How much later than announced an agent may come back: it has to notice, and the provider to answer.
-const LATER_THAN_ANNOUNCED: Duration = Duration::from_secs(30);
-
-/// The part of `silence` that an announced wait may take without being waited for: the next try is in the other.
-const PART_OF_SILENCE: u32 = 2;
 
 /// Whether the provider can be reached from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +24,8 @@ pub enum Reach {
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// The agent failed to reach its provider and will try again, after so long if it says so.
+    /// A request of the agent failed, and it will try again.
     Retrying {
-        /// After how long.
-        delay: Option<Duration>,
         /// What kind of failure it was.
         class: FailureClass,
     },
@@ -54,17 +47,13 @@ pub enum Input {
     },
     /// Its process ended, or is being stopped.
     Over,
-    /// Time passed.
-    Tick,
 }
 
 impl Input {
     /// What an event of the agent means here.
     pub fn of(event: &AgentEvent) -> Self {
         match event {
-            AgentEvent::Blocked(Blocked::Retrying { delay, class, .. }) => {
-                Self::Retrying { delay: *delay, class: *class }
-            }
+            AgentEvent::Blocked(Blocked::Retrying { class, .. }) => Self::Retrying { class: *class },
             _ => Self::Heard,
         }
     }
@@ -95,8 +84,6 @@ pub enum Clock {
 /// Why it stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The agent said that it waits so long.
-    Announced(Duration),
     /// The provider cannot be reached.
     Offline,
     /// A person is asked, for so long.
@@ -120,7 +107,6 @@ pub enum Probe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Working,
-    Announced { until: Duration },
     Offline,
 }
 
@@ -130,17 +116,17 @@ pub struct Waits {
     state: State,
     /// Questions to a person that are open. What else the agent does meanwhile does not settle them.
     questions: BTreeSet<u64>,
-    silence: Duration,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self { state: State::Working, questions: BTreeSet::new() }
+    }
 }
 
 impl Waits {
-    /// For a process of a run with this `silence`.
-    pub fn new(silence: Duration) -> Self {
-        Self { state: State::Working, questions: BTreeSet::new(), silence }
-    }
-
-    /// Takes what happened `at` that time, and says what to do.
-    pub fn step(&mut self, at: Duration, input: Input) -> Orders {
+    /// Takes what happened, and says what to do.
+    pub fn step(&mut self, input: Input) -> Orders {
         let orders = match input {
             Input::Asked { question, within } => {
                 self.questions.insert(question);
@@ -152,10 +138,10 @@ impl Waits {
             }
             Input::Over => {
                 let asked = !std::mem::take(&mut self.questions).is_empty();
-                let orders = self.wait(at, input);
+                let orders = self.wait(input);
                 Orders { clock: if asked { Clock::Unpark } else { orders.clock }, ..orders }
             }
-            Input::Retrying { .. } | Input::Heard | Input::Probed(_) | Input::Tick => self.wait(at, input),
+            Input::Retrying { .. } | Input::Heard | Input::Probed(_) => self.wait(input),
         };
         match orders.clock {
             // One wait is over, another is not.
@@ -169,14 +155,14 @@ impl Waits {
     }
 
     /// Waits for the provider.
-    fn wait(&mut self, at: Duration, input: Input) -> Orders {
+    fn wait(&mut self, input: Input) -> Orders {
         match (input, self.state) {
             (Input::Asked { .. } | Input::Settled { .. }, _) => Orders::default(),
             // It tries by itself, and nothing has changed.
             (Input::Retrying { .. }, State::Offline) => Orders::default(),
-            (Input::Retrying { delay, class }, State::Working | State::Announced { .. }) => {
+            (Input::Retrying { class }, State::Working) => {
                 let probe = if class == FailureClass::Provider { Probe::Now } else { Probe::Same };
-                Orders { clock: self.announced(at, delay), probe }
+                Orders { clock: Clock::Same, probe }
             }
             (Input::Heard | Input::Over, state) => {
                 self.state = State::Working;
@@ -192,38 +178,8 @@ impl Waits {
                 self.state = State::Working;
                 Orders { clock: Clock::Unpark, probe: Probe::Off }
             }
-            (Input::Probed(Reach::Reachable | Reach::Unknown), State::Working | State::Announced { .. }) => {
+            (Input::Probed(Reach::Reachable | Reach::Unknown), State::Working) => {
                 Orders { clock: Clock::Same, probe: Probe::Off }
-            }
-            (Input::Tick, State::Announced { until }) if at >= until => {
-                self.state = State::Working;
-                Orders { clock: Clock::Unpark, probe: Probe::Same }
-            }
-            (Input::Tick, State::Working | State::Announced { .. } | State::Offline) => Orders::default(),
-        }
-    }
-
-    /// When to send the next [`Input::Tick`], if nothing else happens.
-    pub fn wake_at(&self) -> Option<Duration> {
-        match self.state {
-            State::Announced { until } => Some(until),
-            State::Working | State::Offline => None,
-        }
-    }
-
-    /// A wait that would be taken for a stall is waited for; a shorter one ends an earlier one.
-    fn announced(&mut self, at: Duration, delay: Option<Duration>) -> Clock {
-        let long = delay.filter(|delay| *delay > self.silence / PART_OF_SILENCE);
-        match (long, self.state) {
-            (Some(delay), _) => {
-                let until = at.saturating_add(delay).saturating_add(LATER_THAN_ANNOUNCED);
-                self.state = State::Announced { until };
-                Clock::Park(Why::Announced(delay))
-            }
-            (None, State::Working) => Clock::Same,
-            (None, State::Announced { .. } | State::Offline) => {
-                self.state = State::Working;
-                Clock::Unpark
             }
         }
     }
@@ -231,120 +187,132 @@ impl Waits {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::watchdog::{self, Action, Limits, Watchdog};
 
     const SAME: Orders = Orders { clock: Clock::Same, probe: Probe::Same };
 
-    fn retrying(delay: u64, class: FailureClass) -> Input {
-        Input::Retrying { delay: Some(Duration::from_secs(delay)), class }
+    fn retrying(class: FailureClass) -> Input {
+        Input::Retrying { class }
     }
 
     fn orders(clock: Clock, probe: Probe) -> Orders {
         Orders { clock, probe }
     }
 
-    type Steps<'a> = &'a [(u64, Input, Orders)];
+    type Steps<'a> = &'a [(Input, Orders)];
 
     #[test]
     fn waits() {
         use FailureClass::{Overloaded, Provider};
-        let announced = |delay| Clock::Park(Why::Announced(Duration::from_secs(delay)));
         let minute = Duration::from_secs(60);
         let asked = |question| Input::Asked { question, within: minute };
         let person = Clock::Park(Why::Asked(minute));
         let (offline, unpark) = (Clock::Park(Why::Offline), Clock::Unpark);
         let table: &[(&str, Steps<'_>)] = &[
             (
-                "a short wait is the agent's own",
-                &[(1, retrying(30, Overloaded), SAME), (31, Input::Tick, SAME)],
-            ),
-            (
-                "a long one is waited for until the next event",
+                "retries are the agent's own time",
                 &[
-                    (1, retrying(400, Overloaded), orders(announced(400), Probe::Same)),
-                    (430, Input::Tick, SAME),
-                    (430, Input::Heard, orders(unpark, Probe::Off)),
-                    (999, Input::Tick, SAME),
-                ],
-            ),
-            (
-                "or a little longer than announced",
-                &[
-                    (1, retrying(400, Overloaded), orders(announced(400), Probe::Same)),
-                    (431, Input::Tick, orders(unpark, Probe::Same)),
-                    (432, Input::Tick, SAME),
-                ],
-            ),
-            (
-                "a shorter wait ends a longer one",
-                &[
-                    (1, retrying(400, Overloaded), orders(announced(400), Probe::Same)),
-                    (401, retrying(5, Overloaded), orders(unpark, Probe::Same)),
+                    (retrying(Overloaded), SAME),
+                    (retrying(Overloaded), SAME),
+                    (Input::Heard, orders(Clock::Same, Probe::Off)),
                 ],
             ),
             (
                 "a provider that answers is the agent's own matter",
                 &[
-                    (1, retrying(1, Provider), orders(Clock::Same, Probe::Now)),
-                    (2, Input::Probed(Reach::Reachable), orders(Clock::Same, Probe::Off)),
+                    (retrying(Provider), orders(Clock::Same, Probe::Now)),
+                    (Input::Probed(Reach::Reachable), orders(Clock::Same, Probe::Off)),
                 ],
             ),
             (
                 "one that cannot be reached is waited for, whatever the agent tries",
                 &[
-                    (1, retrying(1, Provider), orders(Clock::Same, Probe::Now)),
-                    (2, Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
-                    (3, retrying(2, Provider), SAME),
-                    (4, Input::Probed(Reach::Unreachable), orders(Clock::Same, Probe::Again)),
-                    (900, Input::Tick, SAME),
-                    (901, Input::Probed(Reach::Reachable), orders(unpark, Probe::Off)),
+                    (retrying(Provider), orders(Clock::Same, Probe::Now)),
+                    (Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
+                    (retrying(Provider), SAME),
+                    (Input::Probed(Reach::Unreachable), orders(Clock::Same, Probe::Again)),
+                    (Input::Probed(Reach::Reachable), orders(unpark, Probe::Off)),
                 ],
             ),
             (
                 "an agent that goes on has reached it",
                 &[
-                    (2, Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
-                    (3, Input::Heard, orders(unpark, Probe::Off)),
+                    (Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
+                    (Input::Heard, orders(unpark, Probe::Off)),
                 ],
             ),
             (
                 "a question to a person is waited for, whatever else is heard",
                 &[
-                    (1, asked(1), orders(person, Probe::Same)),
-                    (2, asked(2), orders(person, Probe::Same)),
-                    (3, Input::Heard, orders(Clock::Same, Probe::Off)),
-                    (4, Input::Settled { question: 1 }, SAME),
-                    (5, Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
-                    (6, Input::Settled { question: 2 }, SAME),
-                    (7, Input::Heard, orders(unpark, Probe::Off)),
-                    (8, Input::Settled { question: 2 }, SAME),
+                    (asked(1), orders(person, Probe::Same)),
+                    (asked(2), orders(person, Probe::Same)),
+                    (Input::Heard, orders(Clock::Same, Probe::Off)),
+                    (Input::Settled { question: 1 }, SAME),
+                    (Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
+                    (Input::Settled { question: 2 }, SAME),
+                    (Input::Heard, orders(unpark, Probe::Off)),
+                    (Input::Settled { question: 2 }, SAME),
                 ],
             ),
             (
                 "the end of the process ends a question",
                 &[
-                    (1, asked(1), orders(person, Probe::Same)),
-                    (2, Input::Over, orders(unpark, Probe::Off)),
-                    (3, Input::Settled { question: 1 }, SAME),
+                    (asked(1), orders(person, Probe::Same)),
+                    (Input::Over, orders(unpark, Probe::Off)),
+                    (Input::Settled { question: 1 }, SAME),
                 ],
             ),
             (
                 "the end of the process ends the wait",
                 &[
-                    (2, Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
-                    (3, Input::Over, orders(unpark, Probe::Off)),
-                    (4, Input::Over, orders(Clock::Same, Probe::Off)),
+                    (Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
+                    (Input::Over, orders(unpark, Probe::Off)),
+                    (Input::Over, orders(Clock::Same, Probe::Off)),
                 ],
             ),
         ];
         for (name, steps) in table {
-            let mut waits = Waits::new(Duration::from_secs(360));
-            for (at, input, want) in *steps {
-                assert_eq!(
-                    waits.step(Duration::from_secs(*at), *input),
-                    *want,
-                    "{name}: {input:?} at {at} s"
-                );
+            let mut waits = Waits::default();
+            for (input, want) in *steps {
+                assert_eq!(waits.step(*input), *want, "{name}: {input:?}");
+            }
+        }
+    }
+
+    proptest! {
+        /// Retries are ceiling time: of all that an agent reports, none parks a run.
+        #[test]
+        fn no_sequence_of_retries_defers_the_ceiling(
+            retries in prop::collection::vec((0u64..120, 0u64..100_000, any::<bool>(), any::<bool>()), 0..40),
+        ) {
+            let limits = Limits { ceiling: Duration::from_secs(600), ..Limits::default() };
+            let (mut waits, mut dog, mut now) = (Waits::default(), Watchdog::new(limits), Duration::ZERO);
+            let mut action = dog.step(now, watchdog::Input::Spawned);
+            for (pause, delay, is_provider, is_reached) in retries {
+                now += Duration::from_secs(pause);
+                let class = if is_provider { FailureClass::Provider } else { FailureClass::Overloaded };
+                let delay = Some(Duration::from_secs(delay));
+                let retry = Blocked::Retrying { attempt: 1, limit: None, delay, reason: String::new(), class };
+                let event = AgentEvent::Blocked(retry);
+                action = dog.step(now, watchdog::Input::of(&event));
+                let orders = waits.step(Input::of(&event));
+                prop_assert_eq!(orders.clock, Clock::Same);
+                if orders.probe == Probe::Now {
+                    let reach = if is_reached { Reach::Reachable } else { Reach::Unknown };
+                    prop_assert_eq!(waits.step(Input::Probed(reach)).clock, Clock::Same);
+                }
+                if matches!(action, Action::Stop(_)) {
+                    break;
+                }
+                prop_assert!(now < limits.ceiling, "{:?}", dog.why(now));
+            }
+            while !matches!(action, Action::Stop(_)) {
+                now = dog.wake_at().unwrap();
+                prop_assert!(now <= limits.ceiling, "{:?}", dog.why(now));
+                action = dog.step(now, watchdog::Input::Tick);
             }
         }
     }

@@ -209,6 +209,10 @@ impl Watchdog {
             Input::Spawned => self.spawned(),
             Input::Prompted => self.begin_turn(),
             Input::Event(kind) => self.heard(Channel::Record, word(kind)),
+            Input::Retrying { delay } => {
+                self.heard(Channel::Record, Word::Aside);
+                self.quiet.announced = Some(self.agent.read(self.now).saturating_add(delay));
+            }
             Input::CallOpened { call, tool, signature, by } => {
                 self.open.open_call(call, tool, signature, self.now);
                 self.heard(Channel::Record, spoken(by));
@@ -281,6 +285,9 @@ impl Watchdog {
     fn heard(&mut self, channel: Channel, word: Word) {
         self.seen.insert(channel, self.now);
         self.quiet.broken(self.agent.read(self.now));
+        if word == Word::Work {
+            self.quiet.announced = None;
+        }
         match (self.life, word) {
             (Life::Alive(Stage::Starting), _) | (Life::Alive(Stage::Ended), Word::Work) => {
                 self.enter(Stage::Turn);

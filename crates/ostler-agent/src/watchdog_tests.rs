@@ -114,6 +114,58 @@ fn a_transcript_that_grows_does_not_shorten_the_start() {
     );
 }
 
+/// The agent says that it tries again later: that is no stall, and not a minute more under the ceiling.
+#[test]
+fn an_announced_retry_suspends_silence_and_not_the_ceiling() {
+    use Action::{Nothing, Stop, Warn};
+    use Input::Tick;
+    let retrying = |delay| Input::Retrying { delay: secs(delay) };
+    check(
+        limits(),
+        vec![
+            (
+                "silence is counted from the announced try on",
+                vec![
+                    (1, retrying(400), Nothing),
+                    (450, Tick, Nothing),
+                    (451, Tick, quiet(Rule::Silence, 450)),
+                    (500, Tick, Nothing),
+                    (501, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "what is only noted meanwhile does not end the wait",
+                vec![
+                    (1, retrying(400), Nothing),
+                    (2, Input::TranscriptGrew, Nothing),
+                    (3, UNKNOWN, Nothing),
+                    (451, Tick, quiet(Rule::Silence, 448)),
+                    (501, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "work ends the wait",
+                vec![
+                    (1, retrying(400), Nothing),
+                    (2, SAID, Nothing),
+                    (52, Tick, quiet(Rule::Silence, 50)),
+                    (102, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "the ceiling holds, however often and for how long it announces",
+                vec![
+                    (1, retrying(9_500), Nothing),
+                    (8_999, retrying(90_000), Nothing),
+                    (9_000, retrying(90_000), Warn(Warning::Ceiling { left: secs(1_000) })),
+                    (9_999, retrying(90_000), Nothing),
+                    (10_000, retrying(90_000), Stop(Rule::Ceiling)),
+                ],
+            ),
+        ],
+    );
+}
+
 /// An answer that streams for minutes leaves nothing in the transcript before it is complete.
 #[test]
 fn an_answer_that_streams_on_the_screen_is_not_silence() {

@@ -88,7 +88,7 @@ impl Watchdog {
                 let since = self.quiet.silent_since(limits.silence, limits.open_call);
                 Some((Rule::Silence, limits.silence, since))
             }
-            State::Waiting => Some((Rule::OpenCall, limits.open_call, since)),
+            State::Waiting => Some((Rule::OpenCall, limits.open_call, self.quiet.counted_from())),
             State::Ending => Some((Rule::AfterResult, limits.after_result, since)),
             State::Absent | State::Held | State::Parked | State::Exited | State::Stopped => None,
         }

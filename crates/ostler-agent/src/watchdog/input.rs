@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::event::{AgentEvent, ToolResult};
+use crate::event::{AgentEvent, Blocked, ToolResult};
 
 /// One thing that the watchdog is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,12 @@ pub enum Input {
     Prompted,
     /// The agent said something that is none of the following.
     Event(EventKind),
+    /// A request of the agent failed, and it announced when it tries again. Only silence is counted from then on: the
+    /// time until then is the agent's own, and the ceiling holds.
+    Retrying {
+        /// After how long.
+        delay: Duration,
+    },
     /// A tool or sub-agent call was opened.
     CallOpened {
         /// The agent's id of the call.
@@ -68,7 +74,8 @@ pub enum Input {
     TreeBusy,
     /// A file of the workspace changed.
     WorkspaceChanged,
-    /// From now on the run waits for something that is not the agent: a quota, the network, a person.
+    /// From now on the run waits for something that is not the agent: a quota, the network, a person. Nothing that the
+    /// agent does by itself, a retry say, parks a run.
     Parked,
     /// That wait is over.
     Unparked,
@@ -139,6 +146,9 @@ impl Input {
             AgentEvent::TaskOpened { task } => Self::TaskOpened { task: task.clone() },
             AgentEvent::TaskClosed { task } => Self::TaskClosed { task: task.clone() },
             AgentEvent::Spent(_) => Self::Event(EventKind::Spent),
+            AgentEvent::Blocked(Blocked::Retrying { delay: Some(delay), .. }) => {
+                Self::Retrying { delay: *delay }
+            }
             AgentEvent::Blocked(_) => Self::Event(EventKind::Blocked),
             AgentEvent::TurnEnded(_) => Self::ResultSeen,
             AgentEvent::Noted { .. } => Self::Event(EventKind::Noted),

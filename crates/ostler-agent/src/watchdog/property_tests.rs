@@ -18,6 +18,7 @@ fn input() -> impl Strategy<Value = Input> {
         2 => Just(Input::Spawned),
         1 => Just(Input::Prompted),
         4 => kind.prop_map(Input::Event),
+        2 => (0u64..100_000).prop_map(|delay| Input::Retrying { delay: secs(delay) }),
         3 => (id(), id()).prop_map(|(call, command)| opened(call, command)),
         3 => (id(), id()).prop_map(|(call, text)| closed(call, text)),
         1 => id().prop_map(task_opened),

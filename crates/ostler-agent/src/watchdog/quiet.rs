@@ -35,6 +35,8 @@ pub(super) struct Quiet {
     pub(super) tree: Tree,
     /// When a spinner last moved in it.
     pub(super) spinner: Option<Duration>,
+    /// Until when the agent announced to be quiet.
+    pub(super) announced: Option<Duration>,
     /// When a sample was last asked for or taken.
     asked: Duration,
     sampled: Duration,
@@ -48,21 +50,29 @@ impl Quiet {
             spare: Once::Due,
             tree: Tree::Unknown,
             spinner: None,
+            announced: None,
             asked: at,
             sampled: at,
         }
     }
 
-    /// Something was heard: a new stretch begins.
+    /// Something was heard: a new stretch begins. An announced wait goes on: the agent notes its retry a moment later.
     pub(super) fn broken(&mut self, at: Duration) {
-        *self = Self { asked: self.asked, sampled: self.sampled, ..Self::new(at) };
+        let Self { announced, asked, sampled, .. } = *self;
+        *self = Self { announced, asked, sampled, ..Self::new(at) };
     }
 
-    /// From when on silence is counted: from the last sign of life, or from the last move of a spinner, but never so
-    /// late that a spinner alone is left alone for longer than `longest`.
+    /// From when on quiet is counted: from the last sign of life, or from the end of an announced wait.
+    pub(super) fn counted_from(&self) -> Duration {
+        self.announced.map_or(self.since, |until| until.max(self.since))
+    }
+
+    /// From when on silence is counted: also from the last move of a spinner, but never so late that a spinner alone is
+    /// left alone for longer than `longest`.
     pub(super) fn silent_since(&self, silence: Duration, longest: Duration) -> Duration {
-        let latest = self.since.saturating_add(longest.saturating_sub(silence));
-        self.spinner.map_or(self.since, |spinner| spinner.clamp(self.since, latest))
+        let since = self.counted_from();
+        let latest = since.saturating_add(longest.saturating_sub(silence));
+        self.spinner.map_or(since, |spinner| spinner.clamp(since, latest))
     }
 
     /// When a sample is wanted: not while much is heard, then once in a period.

@@ -112,7 +112,7 @@ impl<'r, 'a> Round<'r, 'a> {
             quiet: Duration::ZERO,
             sampled: TreeSample::default(),
             seen: BTreeMap::new(),
-            waits: Waits::new(run.plan.policy.limits.silence),
+            waits: Waits::default(),
             prober: Prober::new(run.plan.probe.as_ref()),
             claimed: None,
             survivors: 0,
@@ -186,13 +186,8 @@ impl<'r, 'a> Round<'r, 'a> {
     }
 
     fn wake(&self) -> Instant {
-        let due = [
-            self.run.dog.wake_at(),
-            self.ladder.wake_at(),
-            self.contact.wake_at(),
-            self.waits.wake_at(),
-            self.claim_wakes_at(),
-        ];
+        let due =
+            [self.run.dog.wake_at(), self.ladder.wake_at(), self.contact.wake_at(), self.claim_wakes_at()];
         let due = due.into_iter().flatten().min();
         let instant = due.and_then(|at| self.run.desk.instant(at));
         instant.unwrap_or_else(|| Instant::now() + FAR)
@@ -208,9 +203,6 @@ impl<'r, 'a> Round<'r, 'a> {
         if self.contact.wake_at().is_some_and(|at| at <= now) {
             self.source(source::Input::Tick).await?;
             self.terminal_is_due().await?;
-        }
-        if self.waits.wake_at().is_some_and(|at| at <= now) {
-            self.wait(waits::Input::Tick).await?;
         }
         if self.claim_wakes_at().is_some_and(|at| at <= now) {
             self.end_claimed().await?;

@@ -104,9 +104,9 @@ pub(crate) struct Run {
     pub(crate) open_call: Option<Span>,
     /// Stop when the same call came so often with the same result.
     pub(crate) r#loop: Option<Count>,
-    /// Stop after this time, whatever happens.
+    /// Stop after this time with a running agent, its retries included.
     pub(crate) ceiling: Option<Span>,
-    /// Wait no longer than this for a quota or a network.
+    /// Wait no longer than this for a quota, the network or a person; not counted by the ceiling.
     pub(crate) max_wait: Option<Span>,
     /// How often a session that ended early is resumed.
     pub(crate) max_resumes: Option<Count>,

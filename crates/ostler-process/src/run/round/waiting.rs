@@ -13,7 +13,7 @@ use crate::run::offline::offline;
 impl Round<'_, '_> {
     /// Tells what happened, and does what follows.
     pub(super) async fn wait(&mut self, input: Input) -> Result<(), JournalError> {
-        let orders = self.waits.step(self.run.desk.now(), input);
+        let orders = self.waits.step(input);
         self.prober.order(orders.probe);
         match orders.clock {
             Clock::Same => Ok(()),
@@ -23,10 +23,6 @@ impl Round<'_, '_> {
                     Why::Asked(within) => {
                         let until = self.on_the_wall(self.run.desk.now().saturating_add(within));
                         ("the agent asks a person".to_owned(), until)
-                    }
-                    Why::Announced(delay) => {
-                        let reason = format!("the agent waits {} s before it tries again", delay.as_secs());
-                        (reason, self.waits.wake_at().and_then(|at| self.on_the_wall(at)))
                     }
                 };
                 self.run.desk.tell(RunEventKind::Parked { reason, until })?;
@@ -41,7 +37,7 @@ impl Round<'_, '_> {
 
     /// The process is over, or is about to be: there is nothing to wait for.
     pub(super) fn stop_waiting(&mut self) -> Result<(), JournalError> {
-        let orders = self.waits.step(self.run.desk.now(), Input::Over);
+        let orders = self.waits.step(Input::Over);
         self.prober.order(orders.probe);
         if orders.clock == Clock::Unpark {
             self.run.desk.tell(RunEventKind::Unparked)?;

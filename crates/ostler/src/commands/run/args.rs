@@ -80,7 +80,7 @@ pub(crate) struct Args {
     #[arg(long = "loop", value_name = "N", value_parser = clap::value_parser!(u32).range(2..), help_heading = "Limits")]
     pub(super) repeats: Option<u32>,
 
-    /// Stop after this time, whatever happens [default: 1h].
+    /// Stop after this time with a running agent, its retries included [default: 1h].
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
     pub(super) ceiling: Option<Duration>,
 
@@ -88,7 +88,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Limits")]
     pub(super) wait_for_quota: bool,
 
-    /// Wait at most this long for a quota or a network [default: 12h].
+    /// Wait no longer than this for a quota, the network or a person; not counted by --ceiling [default: 12h].
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
     pub(super) max_wait: Option<Duration>,
 

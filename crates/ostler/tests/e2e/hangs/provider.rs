@@ -157,3 +157,41 @@ stopped  DETAIL
         is_told(Player::OpenCode, "no such key", hint, OVER);
     }
 }
+
+/// A provider that fails again and again, and an agent that announces when it tries again.
+mod retries {
+    use super::*;
+
+    /// They are the agent's own time: a run with a ceiling of 70 s once went on for as long as it was told to wait.
+    #[test]
+    fn do_not_defer_the_ceiling() {
+        let is_stopped = |status: u16| {
+            let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
+            let script = yard.script(&refused(&format!("http = {status}, retry_after = 50")));
+            let ended = yard.run(&[&script, "--silence", "6s", "--ceiling", "9s", "Say something."]);
+            ended.ends("timed_out", 13);
+            assert_eq!(ended.outcome()["rule"], "ceiling");
+            assert_eq!(ended.with("blocked", "retrying").count(), 1, "{:#?}", ended.lines);
+            assert_eq!(ended.with("kind", "parked").count(), 0, "{:#?}", ended.lines);
+            let took = ended.outcome()["ms"].as_u64().unwrap();
+            assert!((9_000..40_000).contains(&took), "{took} ms");
+            yard.is_empty();
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| is_stopped(500));
+            is_stopped(529);
+        });
+    }
+
+    /// A wait that the agent announced is no stall.
+    #[test]
+    fn are_not_silence() {
+        let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
+        let fault = "http = 529, retry_after = 9, times = 1 }, { text = \"Here I am.\"";
+        let script = yard.script(&refused(fault));
+        let ended = yard.run(&[&script, "--silence", "6s", "--max-resumes", "0", "Say something."]);
+        ended.ends("completed", 0);
+        assert_eq!(ended.with("blocked", "retrying").count(), 1, "{:#?}", ended.lines);
+        yard.is_empty();
+    }
+}
