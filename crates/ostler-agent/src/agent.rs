@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::bridge::Access;
 use crate::canonical::Message;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Configuration, Provider};
 use crate::event::{AgentEvent, Usage};
 use crate::offering::Own;
 use crate::package::Package;
@@ -440,8 +440,8 @@ pub trait Agent: Sync {
     /// A reader for its records. `before` is what the session had used before this process, nothing if it is a new
     /// one: some agents report sums over the session.
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder>;
-    /// Where its provider is reached, with the variables that it is started with; nothing if that is not known.
-    fn endpoint(&self, _variable: &dyn Fn(&str) -> Option<String>) -> Option<Endpoint> {
+    /// Where its provider is reached, as it is configured; nothing if that is not known.
+    fn provider(&self, _configuration: &Configuration<'_>) -> Option<Provider> {
         None
     }
     /// Whether a record of its transcript can be told from the same one on its standard output.

@@ -386,14 +386,15 @@ impl Completion {
         Decision::Park { until: Until::Quota { wait }, prompt: prompt(Cause::Environment, &[]) }
     }
 
-    /// Waits for the network if it is gone, which is nobody's fault: no resume is counted.
+    /// Waits for the network if it is gone, which is nobody's fault: no resume is counted. A run that may not be resumed
+    /// does not wait for it either.
     fn offline(&mut self, ending: &Ending<'_>) -> Option<Decision> {
         match ending.reach {
             Reach::Unknown | Reach::Reachable => return None,
             Reach::Unreachable => {}
         }
         ending.session?;
-        if self.outages >= MOST_OUTAGES {
+        if self.outages >= MOST_OUTAGES || self.policy.max_resumes == 0 {
             return None;
         }
         if let Some(limit) = ending.forbidden {

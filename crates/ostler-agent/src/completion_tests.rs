@@ -400,6 +400,21 @@ proptest! {
 }
 
 #[test]
+fn a_run_that_may_not_be_resumed_is_never_parked_as_offline() {
+    let (silence, provider) = (rule(Rule::Silence), failed(FailureClass::Provider, None));
+    let away = Ending { reach: Reach::Unreachable, ..ending() };
+    let table = [
+        (Ending { turn: Some(&provider), ..away }, "agent_failed"),
+        (Ending { stop: Some(&silence), ..away }, "stalled"),
+    ];
+    for (ending, want) in table {
+        let mut completion = Completion::new(Policy { max_resumes: 0, ..policy() });
+        let decision = told(&completion.decide(&ending));
+        assert!(decision.starts_with(want), "{decision}");
+    }
+}
+
+#[test]
 fn an_agent_that_is_offline_is_waited_for_at_no_cost() {
     let (silence, open_call) = (rule(Rule::Silence), rule(Rule::OpenCall));
     let (provider, model) = (failed(FailureClass::Provider, None), failed(FailureClass::Model, None));

@@ -1,6 +1,7 @@
 //! Where a provider is reached: what is probed to tell a machine that is offline from an agent that is stuck.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// A host and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,15 +12,100 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// A variable of the agent's environment.
-type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// Where an agent reaches its provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// What it connects to: the provider's address, or that of the proxy before it. One of several where it is not known
+    /// which. Never empty.
+    pub endpoints: Vec<Endpoint>,
+    /// What names that address, for people.
+    pub configured_by: String,
+}
 
-impl Endpoint {
-    /// A host at the usual port.
-    pub(crate) fn secure(host: &str) -> Self {
-        Self { host: host.to_owned(), port: 443 }
+impl Provider {
+    /// A provider with one address.
+    pub fn at(endpoint: Endpoint, configured_by: String) -> Self {
+        Self { endpoints: vec![endpoint], configured_by }
     }
 
+    /// One of both, with the same origin.
+    pub(crate) fn or(mut self, other: Self) -> Self {
+        for endpoint in other.endpoints {
+            if !self.endpoints.contains(&endpoint) {
+                self.endpoints.push(endpoint);
+            }
+        }
+        self
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.endpoints.iter().map(Endpoint::to_string).collect();
+        write!(out, "{} ({})", all.join(" or "), self.configured_by)
+    }
+}
+
+/// A file is there and its text is not to be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreadable;
+
+/// What decides which provider an agent uses.
+pub struct Configuration<'a> {
+    /// The variables that the agent is started with.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Reads a file. None if there is none.
+    pub file: &'a dyn Fn(&Path) -> Result<Option<String>, Unreadable>,
+    /// The directory that the agent is started in.
+    pub workspace: &'a Path,
+    /// Arguments of the user for the agent.
+    pub args: &'a [String],
+}
+
+impl Configuration<'_> {
+    /// A variable that is set and not empty.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        (self.variable)(name).filter(|value| !value.is_empty())
+    }
+
+    /// The user's home directory.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.variable("HOME").map(PathBuf::from)
+    }
+
+    /// Whether one of these options is given, as `--x` or `--x=…`.
+    pub(crate) fn has_flag(&self, flags: &[&str]) -> bool {
+        let is_one = |arg: &String| flags.contains(&arg.split('=').next().unwrap_or_default());
+        self.args.iter().any(is_one)
+    }
+}
+
+/// The proxy of an agent.
+pub(crate) struct Proxy {
+    /// Its address, and what names it.
+    pub(crate) named: Option<(String, String)>,
+    /// The hosts that are reached without it, as in `NO_PROXY`.
+    pub(crate) exempt: String,
+}
+
+impl Proxy {
+    /// What an agent connects to that wants to reach `endpoint`. None if that cannot be told.
+    pub(crate) fn lead(self, endpoint: Endpoint, configured_by: String) -> Option<Provider> {
+        let Some((proxy, named_by)) = self.named else { return Some(Provider::at(endpoint, configured_by)) };
+        let rules = || self.exempt.split([',', ' ']).map(str::trim).filter(|rule| !rule.is_empty());
+        if rules().any(|rule| endpoint.is_covered_by(rule)) {
+            return Some(Provider::at(endpoint, configured_by));
+        }
+        // Agents read ranges of addresses in different ways.
+        if rules().any(|rule| rule.contains('/')) {
+            return None;
+        }
+        let proxy = Endpoint::of_url(&proxy).or_else(|| Endpoint::parse(&proxy))?;
+        Some(Provider::at(proxy, format!("the proxy of {named_by}")))
+    }
+}
+
+impl Endpoint {
     /// Reads `host:port`, `[address]:port`. The port must be there.
     pub fn parse(text: &str) -> Option<Self> {
         let (host, port) = text.trim().rsplit_once(':')?;
@@ -47,25 +133,9 @@ impl Endpoint {
         Self::parse(place).or_else(|| Self::parse(&format!("{place}:{port}")))
     }
 
-    /// What a program connects to that wants to reach this one: the proxy that its environment names, if any.
-    pub fn through_proxy(self, variable: Variable<'_>) -> Self {
-        let named = |names: [&str; 2]| names.into_iter().find_map(variable).filter(|value| !value.is_empty());
-        let exempt = named(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-        let is_exempt = exempt.split(',').map(str::trim).any(|rule| self.is_covered_by(rule));
-        if self.is_local() || is_exempt {
-            return self;
-        }
-        let proxy = named(["HTTPS_PROXY", "https_proxy"]).or_else(|| named(["ALL_PROXY", "all_proxy"]));
-        proxy.and_then(|proxy| Self::of_url(&proxy).or_else(|| Self::parse(&proxy))).unwrap_or(self)
-    }
-
-    fn is_local(&self) -> bool {
-        let address: Result<std::net::IpAddr, _> = self.host.parse();
-        self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-    }
-
-    /// `*`, `example.com`, `.example.com`.
+    /// `*`, `example.com`, `.example.com`, `*.example.com`, each also with a port.
     fn is_covered_by(&self, rule: &str) -> bool {
+        let rule = rule.strip_suffix(&format!(":{}", self.port)).unwrap_or(rule);
         let domain = rule.trim_start_matches("*.").trim_start_matches('.');
         let is_below =
             |host: &str| host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
@@ -86,7 +156,6 @@ impl fmt::Display for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::find;
 
     #[test]
     fn places_are_read() {
@@ -116,39 +185,43 @@ mod tests {
             assert_eq!(Endpoint::of_url(url).map(|found| found.to_string()).as_deref(), want, "{url}");
         }
     }
+}
 
-    /// An agent, its variables, and where its provider is.
-    type Case = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>);
+/// For the tests of what agents are configured for.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{Configuration, Unreadable};
+    use crate::agent::find;
 
-    #[test]
-    fn agents_say_where_their_provider_is() {
-        let table: &[Case] = &[
-            ("claude-headless", &[], Some("api.anthropic.com:443")),
-            ("claude-headless", &[("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")], Some("127.0.0.1:9")),
-            (
-                "claude-headless",
-                &[("ANTHROPIC_BASE_URL", "http://127.0.0.1:9"), ("HTTPS_PROXY", "http://p:3128")],
-                Some("127.0.0.1:9"),
-            ),
-            ("claude-headless", &[("HTTPS_PROXY", "http://p:3128")], Some("p:3128")),
-            ("claude-headless", &[("https_proxy", "p:3128")], Some("p:3128")),
-            (
-                "claude-headless",
-                &[("HTTPS_PROXY", "http://p:3128"), ("NO_PROXY", "x, .anthropic.com")],
-                Some("api.anthropic.com:443"),
-            ),
-            ("claude-headless", &[("CLAUDE_CODE_USE_BEDROCK", "1")], None),
-            ("codex", &[], Some("chatgpt.com:443")),
-            ("codex", &[("OPENAI_API_KEY", "k")], Some("api.openai.com:443")),
-            ("codex", &[("OSTLER_REHEARSAL_KEY", "k")], None),
-            ("opencode", &[], None),
-        ];
-        for (agent, variables, want) in table {
+    /// What an agent is started with, and where its provider is then.
+    #[derive(Debug, Default)]
+    pub(crate) struct Case<'a> {
+        pub(crate) variables: Vec<(&'a str, &'a str)>,
+        pub(crate) files: Vec<(&'a str, &'a str)>,
+        pub(crate) args: Vec<&'a str>,
+        /// Empty if that is not known.
+        pub(crate) want: &'a str,
+    }
+
+    pub(crate) fn check(agent: &str, table: &[Case<'_>]) {
+        for case in table {
             let variable = |name: &str| {
-                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+                let home = ("HOME", "/h");
+                let known = case.variables.iter().chain([&home]).find(|(known, _)| *known == name);
+                known.map(|(_, value)| (*value).to_owned())
             };
-            let found = find(agent).unwrap().endpoint(&variable).map(|found| found.to_string());
-            assert_eq!(found.as_deref(), *want, "{agent} {variables:?}");
+            let file = |path: &std::path::Path| {
+                let found = case.files.iter().find(|(known, _)| std::path::Path::new(known) == path);
+                match found {
+                    Some((_, "UNREADABLE")) => Err(Unreadable),
+                    found => Ok(found.map(|(_, text)| (*text).to_owned())),
+                }
+            };
+            let args: Vec<String> = case.args.iter().map(|arg| (*arg).to_owned()).collect();
+            let configuration =
+                Configuration { variable: &variable, file: &file, workspace: "/work".as_ref(), args: &args };
+            let found = find(agent).unwrap().provider(&configuration).map(|found| found.to_string());
+            assert_eq!(found.unwrap_or_default(), case.want, "{agent}: {case:?}");
         }
     }
 }

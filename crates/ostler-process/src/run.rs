@@ -54,6 +54,7 @@ use company::Company;
 use desk::Desk;
 pub use environment::{PrivateError, inherited, launched, rehearsed, write_private};
 use offline::Waited;
+pub use offline::configured_provider;
 pub use plan::{Checks, Incoming, Plan, Watching};
 use requests::Requests;
 pub use requests::{NoTerminal, Request, Said, Unsaid};

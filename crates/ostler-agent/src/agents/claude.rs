@@ -12,6 +12,7 @@ mod launch;
 mod message;
 mod order;
 mod prompt;
+mod provider;
 mod recorded;
 mod remembered;
 mod result;
@@ -30,7 +31,7 @@ use crate::agent::{
 };
 use crate::bridge::SERVER;
 use crate::canonical::Message;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Configuration, Provider};
 use crate::event::Usage;
 use crate::package::{Native, Package};
 use crate::source::Twins;
@@ -97,17 +98,8 @@ impl Agent for Claude {
     fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
         Box::new(decoder::Claude::default())
     }
-    fn endpoint(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<Endpoint> {
-        // Other clouds have an address for each region.
-        if ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"].into_iter().find_map(variable).is_some() {
-            return None;
-        }
-        let named = variable("ANTHROPIC_BASE_URL").filter(|url| !url.is_empty());
-        let direct = match named {
-            Some(url) => Endpoint::of_url(&url)?,
-            None => Endpoint::secure("api.anthropic.com"),
-        };
-        Some(direct.through_proxy(variable))
+    fn provider(&self, configuration: &Configuration<'_>) -> Option<Provider> {
+        provider::provider(configuration)
     }
     /// Both have one `uuid`.
     fn twins(&self) -> Twins {
@@ -157,8 +149,8 @@ impl Agent for ClaudeTerminal {
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
         Claude.decoder(before)
     }
-    fn endpoint(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<Endpoint> {
-        Claude.endpoint(variable)
+    fn provider(&self, configuration: &Configuration<'_>) -> Option<Provider> {
+        Claude.provider(configuration)
     }
     fn twins(&self) -> Twins {
         Claude.twins()

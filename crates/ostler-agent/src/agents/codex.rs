@@ -4,6 +4,7 @@
 
 mod decoder;
 mod launch;
+mod provider;
 mod remembered;
 mod rollout;
 
@@ -14,7 +15,7 @@ use crate::agent::{
     TranscriptPlace, Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Configuration, Provider};
 use crate::event::Usage;
 use crate::package::{Native, Package};
 
@@ -101,15 +102,8 @@ impl Agent for Codex {
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
         Box::new(decoder::Codex::new(before))
     }
-    /// With a key it is the provider's API, with a login the service behind ChatGPT. A provider that its settings name is
-    /// not known here.
-    fn endpoint(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<Endpoint> {
-        if variable(REHEARSAL_KEY).is_some() {
-            return None;
-        }
-        let key = ["CODEX_API_KEY", "OPENAI_API_KEY"].into_iter().find_map(variable);
-        let host = if key.is_some() { "api.openai.com" } else { "chatgpt.com" };
-        Some(Endpoint::secure(host).through_proxy(variable))
+    fn provider(&self, configuration: &Configuration<'_>) -> Option<Provider> {
+        provider::provider(configuration)
     }
     /// `<home>/sessions/<year>/<month>/<day>/rollout-<time>-<thread>.jsonl`: the day is that of the first turn.
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {

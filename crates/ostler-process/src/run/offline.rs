@@ -1,13 +1,18 @@
 //! Whether the provider can be reached from this machine: an agent that cannot reach it is not stuck, and waiting costs
 //! nothing.
 //!
-//! A probe connects and sends nothing. It says that nobody answers there only if nobody does within a few seconds.
+//! A probe connects to what the agent itself connects to, and sends nothing. It says that nobody answers there only if
+//! nobody does within a few seconds.
 
+use std::ffi::OsString;
+use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
 use std::time::Duration;
 
+use ostler_agent::agent::Agent;
 use ostler_agent::completion::is_in_doubt;
-use ostler_agent::endpoint::Endpoint;
+use ostler_agent::endpoint::{Configuration, Endpoint, Provider, Unreadable};
 use ostler_agent::run_event::RunEventKind;
 use ostler_agent::waiting::{Probe, Reach};
 use ostler_agent::watchdog::Input;
@@ -28,16 +33,54 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// A person who comes back to a machine that was offline does not wait longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// Larger files are not settings. One agent keeps a history in the same file.
+const LARGEST_SETTINGS: u64 = 16 * 1024 * 1024;
+
+/// The provider that an agent is configured for, when it is started with these variables and arguments; nothing if that
+/// is not known.
+pub fn configured_provider(
+    agent: &dyn Agent,
+    env: &[(OsString, OsString)],
+    workspace: &Path,
+    args: &[String],
+) -> Option<Provider> {
+    let variable = |name: &str| {
+        let found = env.iter().rev().find(|(known, _)| known.to_str() == Some(name));
+        found.and_then(|(_, value)| value.to_str().map(str::to_owned))
+    };
+    agent.provider(&Configuration { variable: &variable, file: &settings, workspace, args })
+}
+
+/// The text of a settings file, if there is one. Whatever is no plain file is not opened: that could wait for ever.
+fn settings(path: &Path) -> Result<Option<String>, Unreadable> {
+    let kind = match std::fs::metadata(path) {
+        Ok(kind) => kind,
+        Err(error)
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(None);
+        }
+        Err(_) => return Err(Unreadable),
+    };
+    if !kind.is_file() || kind.len() > LARGEST_SETTINGS {
+        return Err(Unreadable);
+    }
+    let file = std::fs::File::open(path).map_err(|_| Unreadable)?;
+    let mut text = String::new();
+    file.take(LARGEST_SETTINGS).read_to_string(&mut text).map_err(|_| Unreadable)?;
+    Ok(Some(text))
+}
+
 /// Probes while something else goes on. At most one is under way; dropping it ends that.
 pub(super) struct Prober {
-    endpoint: Option<Endpoint>,
+    provider: Option<Provider>,
     probing: JoinSet<Reach>,
     pause: Duration,
 }
 
 impl Prober {
-    pub(super) fn new(endpoint: Option<&Endpoint>) -> Self {
-        Self { endpoint: endpoint.cloned(), probing: JoinSet::new(), pause: FIRST_PAUSE }
+    pub(super) fn new(provider: Option<&Provider>) -> Self {
+        Self { provider: provider.cloned(), probing: JoinSet::new(), pause: FIRST_PAUSE }
     }
 
     /// Does as it is told. Never blocks.
@@ -59,13 +102,13 @@ impl Prober {
     }
 
     fn begin(&mut self, pause: Duration) {
-        let Some(endpoint) = self.endpoint.clone() else { return };
+        let Some(provider) = self.provider.clone() else { return };
         // What was aborted is taken off the list first.
         while self.probing.try_join_next().is_some() {}
         if self.probing.is_empty() {
             self.probing.spawn(async move {
                 tokio::time::sleep(pause).await;
-                probe(&endpoint).await
+                probe(&provider).await
             });
         }
     }
@@ -83,12 +126,18 @@ impl Prober {
     }
 }
 
-/// Whether somebody answers there. Cancel safe; ends within a few seconds.
-pub(super) async fn probe(endpoint: &Endpoint) -> Reach {
-    match tokio::time::timeout(PROBE_LIMIT, connect(endpoint)).await {
-        Ok(true) => Reach::Reachable,
-        Ok(false) | Err(_) => Reach::Unreachable,
+/// Whether one of its addresses answers. Cancel safe; ends within a few seconds.
+pub(super) async fn probe(provider: &Provider) -> Reach {
+    let mut tries = JoinSet::new();
+    for endpoint in provider.endpoints.clone() {
+        tries.spawn(async move { tokio::time::timeout(PROBE_LIMIT, connect(&endpoint)).await });
     }
+    while let Some(tried) = tries.join_next().await {
+        if matches!(tried, Ok(Ok(true))) {
+            return Reach::Reachable;
+        }
+    }
+    Reach::Unreachable
 }
 
 async fn connect(endpoint: &Endpoint) -> bool {
@@ -132,14 +181,14 @@ pub(super) enum Waited {
 impl Run<'_> {
     /// Whether the provider can be reached, if how a process ended leaves that in doubt. That somebody asks to stop ends it.
     pub(super) async fn reach(&mut self, rounded: &Rounded) -> Reach {
-        let Some(endpoint) = &self.plan.probe else { return Reach::Unknown };
+        let Some(provider) = &self.plan.probe else { return Reach::Unknown };
         if !is_in_doubt(rounded.turn.as_ref(), rounded.stop.as_ref()) {
             return Reach::Unknown;
         }
         tokio::select! {
             biased;
             () = self.requests.stop() => Reach::Unknown,
-            reach = probe(endpoint) => reach,
+            reach = probe(provider) => reach,
         }
     }
 
@@ -175,10 +224,10 @@ async fn sleep_until(until: Option<Instant>) {
     }
 }
 
-/// What is said of it.
-pub(super) fn offline(endpoint: Option<&Endpoint>) -> String {
-    match endpoint {
-        Some(endpoint) => format!("offline: {endpoint} cannot be reached"),
+/// Why a run waits for its provider.
+pub(super) fn offline(provider: Option<&Provider>) -> String {
+    match provider {
+        Some(provider) => format!("offline: cannot reach {provider}"),
         None => "offline".to_owned(),
     }
 }

@@ -8,7 +8,7 @@ use ostler_agent::agent::{Agent, Launch, Permissions, Refusal, Session, Task};
 use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::budget::Budget;
 use ostler_agent::completion::{Marker, Policy};
-use ostler_agent::endpoint::Endpoint;
+use ostler_agent::endpoint::Provider;
 use ostler_agent::typing::Prepared;
 use tokio::sync::mpsc;
 
@@ -54,8 +54,9 @@ pub struct Plan<'a> {
     pub policy: Policy,
     /// What it may spend.
     pub budget: Budget,
-    /// Where its provider is reached, to tell a machine that is offline from an agent that failed.
-    pub probe: Option<Endpoint>,
+    /// Where its provider is reached, to tell a machine that is offline from an agent that failed. None if that is not
+    /// known, or if the run would not wait for it.
+    pub probe: Option<Provider>,
     /// What the host tries itself when the agent says that it is done.
     pub checks: Checks<'a>,
     /// Our own binary, which guards the agent.

@@ -4,14 +4,16 @@
 //! provider would that is not reached.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 
 use crate::player::Player;
-use crate::yard::Yard;
+use crate::yard::{Ended, Yard};
 
 /// The first answer fails, however often it is asked for. Asked again in the same session, the model answers.
 const FAILS_AT_FIRST: &str = r#"
@@ -75,7 +77,8 @@ async fn h12_an_offline_run_is_parked_and_goes_on_in_the_same_session() {
     let session = lines.find(|line| line["event"] == "started").unwrap()["session"].clone();
     lines.find(is("exited")).unwrap();
     let parked = lines.find(is("parked")).unwrap();
-    assert_eq!(parked["reason"], format!("offline: {address} cannot be reached"));
+    let reason = format!("offline: cannot reach {address} (`network.probe` of the configuration)");
+    assert_eq!(parked["reason"], reason);
     let listener = island.door.listen(8).unwrap();
     lines.find(is("unparked")).unwrap();
     let resumed = lines.find(is("resumed")).unwrap();
@@ -89,6 +92,7 @@ async fn h12_an_offline_run_is_parked_and_goes_on_in_the_same_session() {
     let why = why(&island.yard);
     assert!(why.contains("state    completed") && !why.contains("fired"), "{why}");
     assert!(why.contains(": the provider can be reached again\n"), "{why}");
+    assert!(why.contains(&format!(": {reason}\n")), "{why}");
 }
 
 #[tokio::test]
@@ -116,4 +120,109 @@ async fn a_failure_of_a_provider_that_can_be_reached_is_a_failure() {
     assert_eq!(output.status.code(), Some(10), "{stdout}");
     assert!(!stdout.contains("\"kind\":\"parked\""), "{stdout}");
     drop(listener);
+}
+
+/// Where nobody answers, for as long as this is held: bound, and not listening.
+fn dead_end() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+/// A gateway that takes every connection and answers nothing. It ends with the test.
+fn silent_gateway() -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    address
+}
+
+/// The agent's own settings name a gateway, as a person would write them.
+fn configure(player: Player, home: &Path, gateway: SocketAddr) -> std::path::PathBuf {
+    let (file, text) = match player {
+        Player::Codex => {
+            let text = format!(
+                "model_provider = \"mine\"\n[model_providers.mine]\nname = \"mine\"\nbase_url = \"http://{gateway}/v1\"\n\
+                 request_max_retries = 0\nstream_max_retries = 0\n"
+            );
+            (home.join(".codex/config.toml"), text)
+        }
+        _ => {
+            let env =
+                json!({"ANTHROPIC_BASE_URL": format!("http://{gateway}"), "CLAUDE_CODE_MAX_RETRIES": "1"});
+            (home.join(".claude/settings.json"), json!({"env": env}).to_string())
+        }
+    };
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+/// A run that is no rehearsal, with a home of its own, on a machine from which the vendor cannot be reached.
+fn by_a_person(yard: &Yard, player: Player, args: &[&str], vendor: SocketAddr) -> Command {
+    let mut command = yard.ostler(&["run", "-a", player.agent().name(), "--json"]);
+    command.args(args).arg("Say something.").env_remove("OSTLER_CFG__NETWORK__PROBE");
+    for name in ["ALL_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy", "all_proxy", "no_proxy"] {
+        command.env_remove(name);
+    }
+    for name in ["CODEX_HOME", "CLAUDE_CONFIG_DIR", "ANTHROPIC_BASE_URL"] {
+        command.env_remove(name);
+    }
+    command.env("HTTPS_PROXY", format!("http://{vendor}")).env("NO_PROXY", "127.0.0.1");
+    command.env("HOME", yard.at("home")).env("ANTHROPIC_API_KEY", "dummy").stdout(Stdio::piped());
+    command
+}
+
+/// The vendor's host cannot be reached from everywhere: that says nothing about a gateway which answers.
+fn is_not_called_offline(player: Player) {
+    let Some(yard) = Yard::of(player) else { return };
+    let (_vendor, vendor) = dead_end();
+    configure(player, &yard.at("home"), silent_gateway());
+    // Waits would end the run another way.
+    let output = by_a_person(&yard, player, &["--max-wait", "1s"], vendor).output().unwrap();
+    let ended = Ended::of(output);
+    ended.ends("agent_failed", 10);
+    assert_eq!(ended.with("kind", "parked").count(), 0, "{:#?}", ended.lines);
+    yard.is_empty();
+}
+
+#[tokio::test]
+async fn a_gateway_of_codex_settings_is_probed_and_not_the_vendor() {
+    is_not_called_offline(Player::Codex);
+}
+
+#[tokio::test]
+async fn a_gateway_of_claude_settings_is_probed_and_not_the_vendor() {
+    is_not_called_offline(Player::ClaudeStream);
+}
+
+#[tokio::test]
+async fn why_a_run_is_offline_is_told_with_the_file_that_names_its_provider() {
+    let Some(yard) = Yard::of(Player::Codex) else { return };
+    let ((_vendor, vendor), (_gateway, gateway)) = (dead_end(), dead_end());
+    let file = configure(Player::Codex, &yard.at("home"), gateway);
+    let mut child = by_a_person(&yard, Player::Codex, &[], vendor).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    lines.find(is("exited")).unwrap();
+    lines.find(is("parked")).unwrap();
+    let told = why(&yard);
+    let reason = format!("offline: cannot reach {gateway} (model provider `mine` in {})", file.display());
+    let waiting = told.lines().find(|line| line.starts_with("waiting ")).unwrap_or_else(|| panic!("{told}"));
+    assert!(waiting.ends_with(&reason), "{told}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(lines.last().unwrap()["outcome"], "cancelled");
+    child.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_may_not_be_resumed_is_never_parked_as_offline() {
+    let Some(yard) = Yard::of(Player::Codex) else { return };
+    let ((_vendor, vendor), (_gateway, gateway)) = (dead_end(), dead_end());
+    configure(Player::Codex, &yard.at("home"), gateway);
+    let output = by_a_person(&yard, Player::Codex, &["--max-resumes", "0"], vendor).output().unwrap();
+    let ended = Ended::of(output);
+    ended.ends("agent_failed", 10);
+    assert_eq!(ended.with("kind", "parked").count(), 0, "{:#?}", ended.lines);
 }

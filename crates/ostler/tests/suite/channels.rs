@@ -225,12 +225,12 @@ fn an_agent_that_is_offline_is_waited_for_and_not_touched() {
         "#,
     )
     .with("OSTLER_CFG__NETWORK__PROBE", door.address());
-    let args = ["run", "-a", "claude-headless", "--json", "--silence", "3s", "--max-resumes", "0", "go"];
+    let args = ["run", "-a", "claude-headless", "--json", "--silence", "3s", "--max-resumes", "1", "go"];
     let mut child = ground.command(&args).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     let mut lines = lines.map(|line| line.unwrap());
     let parked = lines.find(|line| line.contains("\"kind\":\"parked\"")).unwrap();
-    assert!(parked.contains(&format!("offline: {} cannot be reached", door.address())), "{parked}");
+    assert!(parked.contains(&format!("offline: cannot reach {} (", door.address())), "{parked}");
     door.open(|| {
         lines.find(|line| line.contains("\"kind\":\"unparked\"")).unwrap();
         ground.put("project/back", "");

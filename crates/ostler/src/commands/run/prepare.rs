@@ -7,11 +7,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ostler_agent::agent::{Agent, Engine};
 use ostler_agent::budget::Ledger;
+use ostler_agent::endpoint::Provider;
 use ostler_process::contain::Ahead;
 use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
-use ostler_process::run::{Beginning, Checks, Plan, RunError, Watching, inherited, limits_json};
+use ostler_process::run::{
+    Beginning, Checks, Plan, RunError, Watching, configured_provider, inherited, limits_json,
+};
 use ostler_process::terminal::pty::Size;
 use ostler_rehearsal::script::Play;
 use rustix::fs::{Access, access};
@@ -321,13 +324,13 @@ pub(super) async fn prepare<'a>(
     };
     plan.env.retain(|(name, _)| args.env.iter().all(|(set, _)| name.to_str() != Some(set)));
     plan.env.extend(args.env.iter().map(|(name, value)| (name.into(), value.into())));
-    let variable = |name: &str| {
-        let found = plan.env.iter().rev().find(|(known, _)| known.to_str() == Some(name));
-        found.and_then(|(_, value)| value.to_str().map(str::to_owned))
-    };
     plan.probe = match &terms.probe {
-        Some(set) => set.endpoint(),
-        None => plan.agent.endpoint(&variable),
+        // A run that may not be resumed ends with the failure that it has.
+        _ if plan.policy.max_resumes == 0 => None,
+        Some(set) => {
+            set.endpoint().map(|set| Provider::at(set, "`network.probe` of the configuration".to_owned()))
+        }
+        None => configured_provider(plan.agent, &plan.env, &plan.workspace, plan.extra),
     };
     Ok(Prepared { plan, ahead, facts, beginning, journal, rehearsed, wanted, kept })
 }

@@ -19,6 +19,8 @@ pub(super) struct Why {
     state: String,
     detail: Option<String>,
     hint: Option<String>,
+    /// When it waited for something outside, until when, and for what. The last few.
+    waits: Vec<Wait>,
     /// When it was gone on with, and why.
     resumed: Vec<(Duration, String)>,
     /// Why it was stopped, if not by a rule.
@@ -30,11 +32,23 @@ pub(super) struct Why {
     verdict: Verdict,
 }
 
+/// Waits that are reported: a run that is offline for long may have very many.
+const MOST_WAITS: usize = 3;
+
+/// A wait for something outside.
+struct Wait {
+    since: Duration,
+    /// None while it lasts.
+    until: Option<Duration>,
+    reason: String,
+}
+
 /// For a live run, as of now; for one that was stopped, as of then; else as of its last event.
 pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     let mut dog = Watchdog::new(limits_from(&kept.facts.limits));
     let (mut at, mut stopped, mut stopping) = (Duration::ZERO, None, None);
     let (mut resumed, mut questions) = (Vec::new(), Vec::<(Duration, Question)>::new());
+    let mut waits: Vec<Wait> = Vec::new();
     let mut contact = kept.facts.given.bridge.then_some(Contact::None);
     for event in kept.events()? {
         at = Duration::from_millis(event.ms);
@@ -51,6 +65,17 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
             RunEventKind::Stopping { reason, .. } => {
                 stopping = Some(reason.clone());
                 stopped.get_or_insert_with(|| Stopped::of(reason, dog.why(at)));
+            }
+            RunEventKind::Parked { reason, .. } => {
+                if waits.len() == MOST_WAITS {
+                    waits.remove(0);
+                }
+                waits.push(Wait { since: at, until: None, reason });
+            }
+            RunEventKind::Unparked => {
+                for wait in waits.iter_mut().filter(|wait| wait.until.is_none()) {
+                    wait.until = Some(at);
+                }
             }
             RunEventKind::Resumed { reason, .. } => resumed.push((at, reason)),
             RunEventKind::Bridge(BridgeEvent::Connected { .. }) => contact = Some(Contact::Connected),
@@ -88,7 +113,7 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     let Stopped { reason: stopped, verdict } =
         stopped.unwrap_or_else(|| Stopped { reason: None, verdict: dog.why(at) });
     let run = kept.facts.run.clone();
-    Ok(Why { run, state, detail, hint, resumed, stopped, contact, questions, verdict })
+    Ok(Why { run, state, detail, hint, waits, resumed, stopped, contact, questions, verdict })
 }
 
 /// What held when a process was stopped.
@@ -163,6 +188,7 @@ impl Why {
             "state": self.state,
             "detail": self.detail,
             "hint": self.hint,
+            "waits": self.waits.iter().map(waited).collect::<Value>(),
             "resumed": self.resumed.iter().map(resumed).collect::<Value>(),
             "stopped": self.stopped,
             "bridge": self.contact,
@@ -180,6 +206,15 @@ impl Why {
             if let Some(words) = words {
                 let _ = writeln!(text, "{name} {}", plain(words));
             }
+        }
+        for Wait { since: began, until, reason } in &self.waits {
+            let _ = match until {
+                None => writeln!(text, "waiting  since {}: {}", since(*began), plain(reason)),
+                Some(until) => {
+                    let time = since(until.saturating_sub(*began));
+                    writeln!(text, "waited   at {} for {time}: {}", since(*began), plain(reason))
+                }
+            };
         }
         for (at, reason) in &self.resumed {
             let _ = writeln!(text, "resumed  at {}: {}", since(*at), plain(reason));
@@ -228,6 +263,10 @@ impl Why {
 
 fn resumed((at, reason): &(Duration, String)) -> Value {
     json!({"at_ms": ms(*at), "reason": reason})
+}
+
+fn waited(wait: &Wait) -> Value {
+    json!({"at_ms": ms(wait.since), "until_ms": wait.until.map(ms), "reason": wait.reason})
 }
 
 fn asked((at, question): &(Duration, Question)) -> Value {
