@@ -10,6 +10,7 @@ use crate::endpoint::{Configuration, Provider};
 use crate::event::{AgentEvent, Usage};
 use crate::offering::Own;
 use crate::package::Package;
+use crate::prices::Prices;
 use crate::source::Twins;
 use crate::terminal::Interactive;
 
@@ -106,6 +107,8 @@ pub struct Task<'a> {
     pub answerer: Option<&'a Path>,
     /// That tools of whoever asks are offered to it, and whether it has its own besides. They are told on its own pipe.
     pub offered: Option<Own>,
+    /// The US dollars that this process may spend, for an agent that limits itself.
+    pub max_cost: Option<f64>,
 }
 
 impl<'a> Task<'a> {
@@ -124,6 +127,7 @@ impl<'a> Task<'a> {
             bridge: None,
             answerer: None,
             offered: None,
+            max_cost: None,
         }
     }
 }
@@ -325,6 +329,42 @@ pub trait Decoder: Send {
     }
     /// Tells it what the machine's clock shows, for agents that print local times, or times without a date.
     fn clock(&mut self, _clock: Clock) {}
+    /// Sets what models cost, for agents that report no cost of their own.
+    fn set_prices(&mut self, _prices: Prices) {}
+    /// What a record of the transcript says about tokens and models, while the standard output tells everything else:
+    /// for agents whose standard output reports usage only when a turn ends.
+    fn usage(&mut self, _record: &Value) -> Vec<AgentEvent> {
+        Vec::new()
+    }
+}
+
+/// Whether an agent reports what its model calls cost.
+#[derive(Debug, Clone, Copy)]
+pub enum CostReports {
+    /// For every model, and it can limit itself to [`Task::max_cost`].
+    Always,
+    /// For models that its own settings have a price for.
+    ByModel(&'static dyn ModelPrices),
+    /// Never.
+    Never,
+}
+
+/// How to find out, before it starts, whether an agent has a price for a model.
+pub trait ModelPrices: Sync {
+    /// The arguments with which it prints its settings.
+    fn settings_args(&self) -> Vec<String>;
+    /// The model that it uses unless it is told otherwise, as its settings say.
+    fn default_model(&self, settings: &str) -> Option<String>;
+    /// The arguments with which it prints what it knows of models like this one.
+    fn models_args(&self, model: &str) -> Vec<String>;
+    /// Whether it has a price for the model; nothing if that is not to be told from what it printed.
+    fn is_priced(&self, models: &str, model: &str) -> Option<bool>;
+}
+
+impl std::fmt::Debug for dyn ModelPrices {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("ModelPrices")
+    }
 }
 
 /// What a clock on the wall shows.
@@ -435,6 +475,14 @@ pub trait Agent: Sync {
     }
     /// Whether what it writes are records; else every line is text.
     fn writes_records(&self) -> bool {
+        true
+    }
+    /// Whether it reports what its model calls cost.
+    fn cost_reports(&self) -> CostReports {
+        CostReports::Never
+    }
+    /// Whether it reports how many tokens it uses.
+    fn reports_tokens(&self) -> bool {
         true
     }
     /// A reader for its records. `before` is what the session had used before this process, nothing if it is a new

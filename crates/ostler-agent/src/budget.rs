@@ -1,9 +1,15 @@
 //! What a run may spend, and what it has spent: money, tokens, turns. Summed over all processes of a run.
 //!
-//! Absent is not zero: an agent that tells no costs is not stopped by a limit on costs, and [`Ledger::unmeasured`] says so.
+//! Limits are checked after every model call. What calls of the current turn used is provisional: the total that the
+//! agent reports when the turn ends takes its place, so that nothing counts twice. Absent is not zero: where an agent
+//! reports no cost, [`Ledger::unmeasured`] says so.
 
-use crate::event::{AgentEvent, Usage};
+use crate::event::{AgentEvent, Failure, FailureClass, Usage, sum};
 use crate::outcome::Limit;
+use crate::stopping::StopReason;
+
+/// Costs are sums of fractions: what differs by less than this is the same.
+const LEAST_COST: f64 = 1e-9;
 
 /// What a run may spend. Absent is without limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -16,11 +22,26 @@ pub struct Budget {
     pub max_turns: Option<u32>,
 }
 
+impl Budget {
+    /// Why a run is stopped that uses a model whose price nobody knows.
+    pub fn cannot_hold(&self, model: &str) -> Option<StopReason> {
+        self.max_cost?;
+        let detail = format!(
+            "it reports no cost for the model `{model}`, so --max-cost cannot be enforced; set [prices.\"{model}\"]"
+        );
+        let failure = Failure { class: FailureClass::Limit, detail, resets_at: None, cut_short: None };
+        Some(StopReason::Failed { failure })
+    }
+}
+
 /// What a run has spent, against what it may.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ledger {
     budget: Budget,
-    spent: Option<Usage>,
+    /// What ended turns used, and what the agent reported in full.
+    settled: Option<Usage>,
+    /// What the current turn used besides, as far as it is known.
+    provisional: Option<Usage>,
     turns: u32,
 }
 
@@ -41,17 +62,23 @@ impl Ledger {
 
     /// A ledger that goes on with what was spent before.
     pub fn going_on(budget: Budget, spent: Option<Usage>, turns: u32) -> Self {
-        Self { budget, spent, turns }
+        Self { budget, settled: spent, provisional: None, turns }
     }
 
     /// Enters an event. Names the limit that stops the run if it goes on: money or tokens that are used up, or a turn
     /// more than is allowed. Names it every time, so the caller may come late.
     pub fn enter(&mut self, event: &AgentEvent) -> Option<Limit> {
-        if let AgentEvent::Spent(usage) = event {
-            self.spent = Some(sum(self.spent.unwrap_or_default(), usage));
-        }
-        if let AgentEvent::TurnEnded(_) = event {
-            self.turns = self.turns.saturating_add(1);
+        match event {
+            AgentEvent::Spent(usage) => {
+                self.settled = Some(sum(self.settled.unwrap_or_default(), *usage));
+                self.provisional = None;
+            }
+            AgentEvent::SpentSoFar(usage) => self.provisional = Some(*usage),
+            AgentEvent::TurnEnded(_) => {
+                self.settle();
+                self.turns = self.turns.saturating_add(1);
+            }
+            _ => {}
         }
         let turns = self.budget.max_turns.filter(|max| self.turns > *max);
         self.used_up().or(turns.map(|turns| Limit::MaxTurns { turns }))
@@ -63,9 +90,24 @@ impl Ledger {
         self.used_up().or(turns.map(|turns| Limit::MaxTurns { turns }))
     }
 
-    /// What was spent, as far as the agent told it.
+    /// What was spent, as far as the agent reported it.
     pub fn spent(&self) -> Option<Usage> {
-        self.spent
+        match (self.settled, self.provisional) {
+            (Some(settled), Some(provisional)) => Some(sum(settled, provisional)),
+            (settled, provisional) => settled.or(provisional),
+        }
+    }
+
+    /// A process of the agent has ended: what it reported is all that it will report.
+    pub fn settle(&mut self) {
+        self.settled = self.spent();
+        self.provisional = None;
+    }
+
+    /// The US dollars that may still be spent; none without a limit.
+    pub fn cost_left(&self) -> Option<f64> {
+        let spent = self.spent().and_then(|spent| spent.cost_usd).unwrap_or(0.0);
+        self.budget.max_cost.map(|max| (max - spent).max(0.0))
     }
 
     /// How many turns ended.
@@ -75,7 +117,7 @@ impl Ledger {
 
     /// A limit that was set and could not be kept, once a turn ended without the figures.
     pub fn unmeasured(&self) -> Option<Unmeasured> {
-        let spent = self.spent.unwrap_or_default();
+        let spent = self.spent().unwrap_or_default();
         match self.turns {
             0 => None,
             _ if self.budget.max_cost.is_some() && spent.cost_usd.is_none() => Some(Unmeasured::Cost),
@@ -85,8 +127,9 @@ impl Ledger {
     }
 
     fn used_up(&self) -> Option<Limit> {
-        let spent = self.spent?;
-        let over_cost = self.budget.max_cost.filter(|max| spent.cost_usd.is_some_and(|cost| cost >= *max));
+        let spent = self.spent()?;
+        let over_cost =
+            self.budget.max_cost.filter(|max| spent.cost_usd.is_some_and(|cost| cost + LEAST_COST >= *max));
         let over_tokens =
             self.budget.max_tokens.filter(|max| tokens(&spent).is_some_and(|used| used >= *max));
         over_cost.map(|usd| Limit::MaxCost { usd }).or(over_tokens.map(|tokens| Limit::MaxTokens { tokens }))
@@ -95,18 +138,6 @@ impl Ledger {
 
 fn tokens(usage: &Usage) -> Option<u64> {
     added(usage.input_tokens, usage.output_tokens)
-}
-
-fn sum(one: Usage, two: &Usage) -> Usage {
-    Usage {
-        input_tokens: added(one.input_tokens, two.input_tokens),
-        output_tokens: added(one.output_tokens, two.output_tokens),
-        cached_tokens: added(one.cached_tokens, two.cached_tokens),
-        cost_usd: match (one.cost_usd, two.cost_usd) {
-            (None, None) => None,
-            (one, two) => Some(one.unwrap_or_default() + two.unwrap_or_default()),
-        },
-    }
 }
 
 /// Nothing and nothing is nothing; nothing and something is something.
@@ -129,6 +160,11 @@ mod tests {
             cached_tokens: None,
             cost_usd,
         })
+    }
+
+    fn so_far(tokens: (u64, u64), cost_usd: Option<f64>) -> AgentEvent {
+        let AgentEvent::Spent(usage) = spent(Some(tokens), cost_usd) else { unreachable!() };
+        AgentEvent::SpentSoFar(usage)
     }
 
     fn turn() -> AgentEvent {
@@ -183,6 +219,86 @@ mod tests {
                 assert_eq!(ledger.forbids_a_turn(), next, "{name}, {index}");
             }
         }
+    }
+
+    #[test]
+    fn a_limit_is_reached_in_the_middle_of_a_turn() {
+        let budget = Budget { max_cost: Some(1.0), max_tokens: Some(3_000), max_turns: None };
+        let mut ledger = Ledger::new(budget);
+        assert_eq!(ledger.enter(&so_far((1_000, 10), Some(0.1))), None);
+        assert_eq!(
+            ledger.enter(&so_far((2_000, 20), Some(0.2))),
+            None,
+            "it replaces what was reported before"
+        );
+        assert_eq!(
+            ledger.enter(&so_far((3_000, 30), Some(0.3))),
+            Some(Limit::MaxTokens { tokens: 3_000 }),
+            "no turn has ended"
+        );
+        assert_eq!(ledger.enter(&so_far((3_000, 30), Some(1.0))), Some(Limit::MaxCost { usd: 1.0 }));
+    }
+
+    /// Figures of the turn as a whole take the place of those of its calls, whether they are more or less.
+    #[test]
+    fn nothing_counts_twice() {
+        let usage = |read, written, cost_usd| Usage {
+            input_tokens: Some(read),
+            output_tokens: Some(written),
+            cached_tokens: None,
+            cost_usd,
+        };
+        let table: [(&str, Vec<AgentEvent>, Usage); 5] = [
+            ("calls alone", vec![so_far((10, 1), None), so_far((20, 2), None)], usage(20, 2, None)),
+            (
+                "then the turn",
+                vec![so_far((20, 2), None), spent(Some((25, 5)), Some(0.5)), turn()],
+                usage(25, 5, Some(0.5)),
+            ),
+            (
+                "a turn with less than its calls",
+                vec![so_far((20, 2), Some(0.9)), spent(Some((15, 1)), Some(0.5)), turn()],
+                usage(15, 1, Some(0.5)),
+            ),
+            (
+                "a turn that ends without figures",
+                vec![so_far((20, 2), None), turn(), so_far((5, 1), None)],
+                usage(25, 3, None),
+            ),
+            (
+                "two turns",
+                vec![
+                    so_far((20, 2), None),
+                    spent(Some((20, 2)), Some(0.5)),
+                    turn(),
+                    so_far((5, 1), None),
+                    spent(Some((6, 1)), Some(0.25)),
+                    turn(),
+                ],
+                usage(26, 3, Some(0.75)),
+            ),
+        ];
+        for (name, events, want) in table {
+            let mut ledger = Ledger::new(Budget::default());
+            for event in &events {
+                let _ = ledger.enter(event);
+            }
+            assert_eq!(ledger.spent(), Some(want), "{name}");
+            ledger.settle();
+            assert_eq!(ledger.spent(), Some(want), "{name}, settled");
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_what_was_not_spent() {
+        let mut ledger = Ledger::new(Budget { max_cost: Some(0.3), ..Budget::default() });
+        assert_eq!(ledger.cost_left(), Some(0.3));
+        ledger.enter(&spent(None, Some(0.1)));
+        let left = ledger.cost_left().unwrap();
+        // An agent that stops at what is left has reached the limit, however fractions are rounded.
+        assert!(ledger.enter(&spent(None, Some(left))).is_some());
+        assert_eq!(ledger.cost_left(), Some(0.0));
+        assert_eq!(Ledger::new(Budget::default()).cost_left(), None);
     }
 
     #[test]

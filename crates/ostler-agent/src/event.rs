@@ -66,8 +66,16 @@ pub enum AgentEvent {
         /// The agent's id of the task.
         task: String,
     },
-    /// Tokens were used. Never cumulative: what this event adds.
+    /// Tokens were used. Never cumulative: what this event adds. Takes the place of every [`Self::SpentSoFar`] before it.
     Spent(Usage),
+    /// What the model calls of the current turn used, while the turn goes on: everything since the last
+    /// [`Self::Spent`] or the last end of a turn. A later one takes the place of an earlier one.
+    SpentSoFar(Usage),
+    /// The agent uses a model of which neither the agent nor the configuration tells the price.
+    Unpriced {
+        /// The model.
+        model: String,
+    },
     /// The agent waits for something that is not a tool.
     Blocked(Blocked),
     /// A remark about itself that asks for nothing: a compaction, another model, a warning.

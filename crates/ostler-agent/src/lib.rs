@@ -52,6 +52,7 @@ pub mod offering;
 pub mod outcome;
 pub mod package;
 pub mod policy;
+pub mod prices;
 pub mod record;
 pub mod remembering;
 pub mod reply;

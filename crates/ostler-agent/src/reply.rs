@@ -64,6 +64,8 @@ impl Reply {
             | AgentEvent::TaskOpened { .. }
             | AgentEvent::TaskClosed { .. }
             | AgentEvent::Spent(_)
+            | AgentEvent::SpentSoFar(_)
+            | AgentEvent::Unpriced { .. }
             | AgentEvent::Blocked(_)
             | AgentEvent::Noted { .. }
             | AgentEvent::Unknown { .. } => {}

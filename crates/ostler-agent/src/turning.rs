@@ -241,6 +241,8 @@ fn is_answer(event: &AgentEvent) -> bool {
         | AgentEvent::TaskOpened { .. }
         | AgentEvent::TaskClosed { .. }
         | AgentEvent::Spent(_)
+        | AgentEvent::SpentSoFar(_)
+        | AgentEvent::Unpriced { .. }
         | AgentEvent::Blocked(_)
         | AgentEvent::Noted { .. }
         | AgentEvent::TurnEnded(_)

@@ -66,6 +66,8 @@ impl Narration {
             | AgentEvent::ToolEnded { .. }
             | AgentEvent::TaskOpened { .. }
             | AgentEvent::TaskClosed { .. }
+            | AgentEvent::SpentSoFar(_)
+            | AgentEvent::Unpriced { .. }
             | AgentEvent::Blocked(_)
             | AgentEvent::Noted { .. }
             | AgentEvent::Unknown { .. } => Vec::new(),

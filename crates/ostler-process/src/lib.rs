@@ -2,7 +2,7 @@
 //!
 //! - [`locate`]: where an agent's program is; [`probe`]: whether it starts, and which version it is.
 //! - [`install`]: a program from npm into Ostler's own folder, whole or not at all.
-//! - [`pip`]: files from PyPI, by the user's own pip.
+//! - [`pip`]: files from PyPI, by the user's own pip; [`pricing`]: whether an agent has a price for a model.
 //! - [`journal`]: a run as it is on disk.
 //! - [`contain`]: an agent that is started so that nothing it starts outlives its run.
 //! - [`workspace`]: what changes in the folder that an agent works in; [`tail`]: files that an agent goes on writing.
@@ -26,6 +26,8 @@ pub mod journal;
 pub mod locate;
 pub mod notify;
 pub mod pip;
+#[cfg(target_os = "linux")]
+pub mod pricing;
 pub mod probe;
 #[cfg(target_os = "linux")]
 pub mod run;

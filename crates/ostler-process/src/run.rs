@@ -259,6 +259,7 @@ impl<'a> Run<'a> {
                 Ok(round) => round.play().await?,
                 Err(outcome) => return Ok((outcome, Vec::new())),
             };
+            self.ledger.settle();
             self.count_survivors(rounded.survivors);
             self.tell_absence()?;
             let progress = match (self.workplace.progress().await, self.has_new_artifacts()) {
@@ -342,7 +343,7 @@ impl<'a> Run<'a> {
     ) -> Result<Result<Round<'_, 'a>, RunOutcome>, RunError> {
         self.tell_company()?;
         let private = self.private();
-        let launch = self.plan.launch_of(attempt, &private)?;
+        let launch = self.plan.launch_of(attempt, self.ledger.cost_left(), &private)?;
         write_private(&private, &[], &launch.files)?;
         let (env, warnings) = environment::launched(&self.plan.env, &launch);
         for text in warnings {
@@ -444,19 +445,24 @@ impl<'a> Run<'a> {
         self.desk.tell(RunEventKind::Unparked)
     }
 
-    /// A limit that was not kept must not be believed in: agents tell what they use late, or never.
+    /// A limit that did not hold must not be relied on: it is said that it did not, and why.
     fn tell_budget(&mut self, outcome: &RunOutcome) -> Result<(), JournalError> {
         let text = match (self.ledger.unmeasured(), self.ledger.forbids_a_turn(), outcome) {
-            (Some(Unmeasured::Cost), _, _) => "the limit on costs was not kept: the agent does not tell them",
-            (Some(Unmeasured::Tokens), _, _) => {
-                "the limit on tokens was not kept: the agent does not tell them"
+            (Some(Unmeasured::Cost), _, _) => {
+                "the limit on costs was not enforced: the agent reported no cost".to_owned()
             }
-            (None, Some(Limit::MaxCost { .. } | Limit::MaxTokens { .. }), RunOutcome::Completed) => {
-                "more was used than allowed: the agent told it only when it was done"
+            (Some(Unmeasured::Tokens), _, _) => {
+                "the limit on tokens was not enforced: the agent reported no tokens".to_owned()
+            }
+            (None, Some(Limit::MaxCost { usd }), RunOutcome::Completed) => {
+                format!("the model call that completed the task exceeded the limit of {usd} US dollars")
+            }
+            (None, Some(Limit::MaxTokens { tokens }), RunOutcome::Completed) => {
+                format!("the model call that completed the task exceeded the limit of {tokens} tokens")
             }
             (None, _, _) => return Ok(()),
         };
-        self.desk.tell(RunEventKind::Warn { text: text.to_owned() })
+        self.desk.tell(RunEventKind::Warn { text })
     }
 
     fn report(

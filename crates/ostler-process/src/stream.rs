@@ -330,7 +330,8 @@ impl Session {
                 contain::Exit::Unknown => Exit::Signal(9),
             };
             let tail = String::from_utf8_lossy(&self.tail).into_owned();
-            self.ready.extend(self.decoder.exited(exit, &tail));
+            let last = self.decoder.exited(exit, &tail);
+            self.ready.extend(last.into_iter().filter(is_for_clients));
         }
         Ok(())
     }
@@ -351,8 +352,7 @@ impl Session {
                             desk.hear(&event);
                         }
                         self.answer_by_policy(&event)?;
-                        // What is said at the desk concerns nobody else.
-                        if !matches!(event, AgentEvent::Blocked(Blocked::Routed { .. })) {
+                        if is_for_clients(&event) {
                             self.ready.push_back(event);
                         }
                     }
@@ -407,6 +407,11 @@ impl Session {
         }
         survivors
     }
+}
+
+/// Whether clients hear of it. What is said at the desk concerns nobody else, and what a turn used is told at its end.
+fn is_for_clients(event: &AgentEvent) -> bool {
+    !matches!(event, AgentEvent::Blocked(Blocked::Routed { .. }) | AgentEvent::SpentSoFar(_))
 }
 
 /// What a process takes of the memory, in bytes; nothing once it has ended.

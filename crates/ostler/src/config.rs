@@ -21,9 +21,11 @@ use ostler_agent::agents::AGENTS;
 use ostler_agent::document::Mistake;
 
 pub(crate) use file::read as read_small;
-pub(crate) use sections::{ColorWhen, Config, McpServer, ProbeAt, Run as RunSection, Serve as ServeSection};
+pub(crate) use sections::{
+    ColorWhen, Config, McpServer, PriceSection, ProbeAt, Run as RunSection, Serve as ServeSection,
+};
 pub(crate) use trust::{Trust, TrustError, folder};
-pub(crate) use values::{Span, TerminalSize};
+pub(crate) use values::{Money, Span, TerminalSize};
 
 use crate::surroundings::Surroundings;
 use layers::Layer;

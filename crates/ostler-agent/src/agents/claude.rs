@@ -4,6 +4,7 @@
 //! it writes into its own file. `terminal` is what is different where its own screen is driven: `screen` what it shows,
 //! `prompt` what it takes, `hook` what it asks, `order` in which order its file is read.
 
+mod calls;
 mod control;
 mod decoder;
 mod heard;
@@ -21,12 +22,11 @@ mod screen_change;
 mod seed;
 mod terminal;
 mod transcript;
-mod under_way;
 
 pub(crate) use remembered::remembered;
 
 use crate::agent::{
-    Agent, ByHand, DUMMY_KEY, Decoder, Engine, Launch, Order, Permissions, Refusal, Seed, Setup, Stage, Task,
+    Agent, ByHand, CostReports, DUMMY_KEY, Decoder, Engine, Launch, Order, Permissions, Refusal, Seed, Setup, Stage, Task,
     TranscriptPlace, Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
@@ -94,9 +94,12 @@ impl Agent for Claude {
     fn speak(&self, order: &Order) -> Option<String> {
         Some(control::line(order))
     }
-    /// Its sums are of this process, not of the session: `before` is not needed.
-    fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
-        Box::new(decoder::Claude::default())
+    fn cost_reports(&self) -> CostReports {
+        CostReports::Always
+    }
+    /// Some versions add what the session had used before to what this process uses.
+    fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
+        Box::new(decoder::Claude { before, reports_cost: true, ..decoder::Claude::default() })
     }
     fn provider(&self, configuration: &Configuration<'_>) -> Option<Provider> {
         provider::provider(configuration)
@@ -146,8 +149,9 @@ impl Agent for ClaudeTerminal {
     fn tool_name(&self, tool: &str) -> Option<String> {
         Claude.tool_name(tool)
     }
+    /// Its transcript has tokens and no cost, and it takes no limit.
     fn decoder(&self, before: Option<Usage>) -> Box<dyn Decoder> {
-        Claude.decoder(before)
+        Box::new(decoder::Claude { before, ..decoder::Claude::default() })
     }
     fn provider(&self, configuration: &Configuration<'_>) -> Option<Provider> {
         Claude.provider(configuration)

@@ -1,7 +1,8 @@
 //! Codex. Facts: observed on 0.166.0.
 //!
-//! `launch` starts it, `decoder` reads its standard output, `rollout` its own file.
+//! `launch` starts it, `decoder` reads its standard output, `rollout` its own file, `calls` what each model call used.
 
+mod calls;
 mod decoder;
 mod launch;
 mod provider;

@@ -91,6 +91,9 @@ impl Agent for Command {
     fn writes_records(&self) -> bool {
         false
     }
+    fn reports_tokens(&self) -> bool {
+        false
+    }
     fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {
         Box::new(Said::default())
     }

@@ -4,6 +4,7 @@
 
 mod decoder;
 mod launch;
+mod model_prices;
 mod remembered;
 
 pub(crate) use remembered::remembered;
@@ -11,7 +12,7 @@ pub(crate) use remembered::remembered;
 use serde_json::json;
 
 use crate::agent::{
-    Agent, ByHand, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task,
+    Agent, ByHand, CostReports, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task,
     TranscriptPlace, Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
@@ -88,6 +89,9 @@ impl Agent for OpenCode {
     }
     fn tool_name(&self, tool: &str) -> Option<String> {
         Some(format!("{SERVER}_{tool}"))
+    }
+    fn cost_reports(&self) -> CostReports {
+        CostReports::ByModel(&model_prices::OwnPrices)
     }
     /// It tells what each step used: `before` is not needed.
     fn decoder(&self, _before: Option<Usage>) -> Box<dyn Decoder> {

@@ -122,6 +122,8 @@ impl Gathered {
             | AgentEvent::TaskOpened { .. }
             | AgentEvent::TaskClosed { .. }
             | AgentEvent::Spent(_)
+            | AgentEvent::SpentSoFar(_)
+            | AgentEvent::Unpriced { .. }
             | AgentEvent::Noted { .. }
             | AgentEvent::Unknown { .. } => {}
         }

@@ -145,13 +145,13 @@ impl Input {
             }
             AgentEvent::TaskOpened { task } => Self::TaskOpened { task: task.clone() },
             AgentEvent::TaskClosed { task } => Self::TaskClosed { task: task.clone() },
-            AgentEvent::Spent(_) => Self::Event(EventKind::Spent),
+            AgentEvent::Spent(_) | AgentEvent::SpentSoFar(_) => Self::Event(EventKind::Spent),
             AgentEvent::Blocked(Blocked::Retrying { delay: Some(delay), .. }) => {
                 Self::Retrying { delay: *delay }
             }
             AgentEvent::Blocked(_) => Self::Event(EventKind::Blocked),
             AgentEvent::TurnEnded(_) => Self::ResultSeen,
-            AgentEvent::Noted { .. } => Self::Event(EventKind::Noted),
+            AgentEvent::Noted { .. } | AgentEvent::Unpriced { .. } => Self::Event(EventKind::Noted),
             AgentEvent::Unknown { .. } => Self::Event(EventKind::Unknown),
         }
     }

@@ -25,6 +25,7 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         bridge: None,
         answerer: Some(Path::new("/opt/ostler")),
         offered: None,
+        max_cost: None,
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) fn line(event: &AgentEvent) -> String {
         AgentEvent::TaskOpened { task } => format!("task {task} opened"),
         AgentEvent::TaskClosed { task } => format!("task {task} closed"),
         AgentEvent::Spent(usage) => format!("spent {}", spent(usage)),
+        AgentEvent::SpentSoFar(usage) => format!("spent so far {}", spent(usage)),
+        AgentEvent::Unpriced { model } => format!("unpriced {model}"),
         AgentEvent::Blocked(blocked) => self::blocked(blocked),
         AgentEvent::Noted { text } => format!("noted {}", short(text)),
         AgentEvent::TurnEnded(outcome) => match outcome {

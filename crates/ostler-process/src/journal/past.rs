@@ -33,7 +33,10 @@ impl Past {
         for event in kept.events()? {
             (past.seq, past.ms) = (event.seq, event.ms);
             match event.kind {
-                RunEventKind::Spawned { attempt, .. } => past.attempts = past.attempts.max(attempt),
+                RunEventKind::Spawned { attempt, .. } => {
+                    ledger.settle();
+                    past.attempts = past.attempts.max(attempt);
+                }
                 RunEventKind::Resumed { .. } => past.resumes = past.resumes.saturating_add(1),
                 RunEventKind::Agent(event) => {
                     // Nothing is limited here.

@@ -9,6 +9,7 @@ use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::budget::Budget;
 use ostler_agent::completion::{Marker, Policy};
 use ostler_agent::endpoint::Provider;
+use ostler_agent::prices::Prices;
 use ostler_agent::typing::Prepared;
 use tokio::sync::mpsc;
 
@@ -54,6 +55,8 @@ pub struct Plan<'a> {
     pub policy: Policy,
     /// What it may spend.
     pub budget: Budget,
+    /// What models cost, for an agent that does not report it.
+    pub prices: Prices,
     /// Where its provider is reached, to tell a machine that is offline from an agent that failed. None if that is not
     /// known, or if the run would not wait for it.
     pub probe: Option<Provider>,
@@ -101,8 +104,21 @@ pub struct Checks<'a> {
 }
 
 impl Plan<'_> {
-    /// How long nothing that the agent writes is watched. A small part of the time that it may be silent.
+    /// Whether costs are to be found out from prices.
+    pub(super) fn needs_prices(&self) -> bool {
+        self.budget.max_cost.is_some() || !self.prices.is_empty()
+    }
+
+    /// How long nothing that the agent writes is watched. A small part of the time that it may be silent; not at all
+    /// where it may tell what is spent.
     pub(super) fn watch_after(&self) -> Duration {
+        if self.budget.max_cost.is_some() || self.budget.max_tokens.is_some() {
+            return Duration::ZERO;
+        }
+        self.longest_unwatched()
+    }
+
+    fn longest_unwatched(&self) -> Duration {
         (self.policy.limits.silence / PART_OF_SILENCE).min(LONGEST_UNWATCHED)
     }
 
@@ -110,16 +126,22 @@ impl Plan<'_> {
     pub(super) fn watch_workspace_after(&self) -> Duration {
         match self.watching {
             Watching::AtOnce => Duration::ZERO,
-            Watching::Later => self.watch_after(),
+            Watching::Later => self.longest_unwatched(),
         }
     }
 
     /// How the agent would be started, or why it cannot be: for whoever wants to know before anything is written.
     pub fn launch(&self, private: &Path) -> Result<Launch, Refusal> {
-        self.launch_of(&Attempt::first(self.prompt), private)
+        self.launch_of(&Attempt::first(self.prompt), self.budget.max_cost, private)
     }
 
-    pub(super) fn launch_of(&self, attempt: &Attempt, private: &Path) -> Result<Launch, Refusal> {
+    /// How a process is started that may spend `max_cost`.
+    pub(super) fn launch_of(
+        &self,
+        attempt: &Attempt,
+        max_cost: Option<f64>,
+        private: &Path,
+    ) -> Result<Launch, Refusal> {
         let appendix = self.appendix();
         let task = Task {
             prompt: &attempt.prompt,
@@ -138,6 +160,7 @@ impl Plan<'_> {
             bridge: self.bridge.map(Bridge::access),
             answerer: Some(&self.guard),
             offered: None,
+            max_cost,
         };
         if self.agent.interactive().is_some() {
             self.typed(&attempt.prompt)?;

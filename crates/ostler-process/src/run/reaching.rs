@@ -22,8 +22,12 @@ impl<'a> Run<'a> {
         env: Vec<(OsString, OsString)>,
     ) -> Result<Contact<'a>, Refusal> {
         let plan = self.plan;
-        let mut decoder = plan.agent.decoder(self.ledger.spent());
+        let before = attempt.resumed.as_ref().and_then(|_| self.ledger.spent());
+        let mut decoder = plan.agent.decoder(before);
         decoder.clock(clock::shown());
+        if plan.needs_prices() {
+            decoder.set_prices(plan.prices.clone());
+        }
         let (Some(pty), Some(interactive)) = (child.terminal.take(), plan.agent.interactive()) else {
             let transcript = Transcript::new(plan, self.session.as_deref());
             return Ok(Contact::Pipes(Box::new(Pipes::new(child, stdin, decoder, transcript))));

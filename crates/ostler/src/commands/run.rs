@@ -9,6 +9,7 @@ mod crossing;
 mod fetch;
 mod json_voice;
 mod prepare;
+mod pricing;
 mod rehearsal;
 pub(crate) mod show;
 mod status;
@@ -61,7 +62,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let settings = here.settings()?;
     let (choice, play) = Choice::of(&args, prompt, &settings, here)?;
     let earlier = choice.earlier.as_ref().map(|(kept, _)| &kept.facts);
-    let terms = Terms::of(&args, earlier, &settings.config, &here.cwd)?;
+    let mut terms = Terms::of(&args, earlier, &settings.config, &here.cwd)?;
     let wanted = Wanted::of(&choice, &terms, &settings, here)?;
     usable(&choice.workspace, terms.permissions)?;
     if let Some(folder) = terms.bridge.as_ref().and_then(|bridge| bridge.export.as_ref()) {
@@ -86,7 +87,15 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
             };
         }
     };
-    let prepared = prepare(&args, &choice, &found, &terms, (play, wanted), here).await?;
+    let prices = tokio::select! {
+        biased;
+        by = signals.next() => {
+            let _ = report::report(&by.into());
+            return Ok(ExitCode::from(RunOutcome::Cancelled { by: by_whom(by) }.exit_code()));
+        }
+        prices = pricing::prices(&args, &choice, &found, &mut terms, (&settings, here)) => prices?,
+    };
+    let prepared = prepare(&args, &choice, &found, &terms, (play, wanted, prices), here).await?;
     let folder = prepared.journal.folder().to_owned();
     let report = Box::pin(supervised(prepared, voice, &mut signals, here)).await?;
     tell_somebody(&settings, &folder, &mut signals).await;

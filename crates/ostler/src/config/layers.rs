@@ -192,6 +192,7 @@ fn needs_trust(key: &[String], value: &Value) -> Option<&'static str> {
             Some("choose an address that other machines may reach")
         }
         ["mcp", ..] => Some("choose which MCP servers there are"),
+        ["prices", ..] => Some("say what models cost"),
         ["network", "probe"] => Some("choose which address is connected to"),
         _ => None,
     }

@@ -26,6 +26,9 @@ pub(crate) struct Config {
     pub(crate) rehearse: Rehearse,
     pub(crate) serve: Serve,
     pub(crate) run: Run,
+    /// What models cost, by the names that agents report, for agents that report no cost. A project's file may only set
+    /// them if the project is trusted.
+    pub(crate) prices: BTreeMap<String, PriceSection>,
     pub(crate) network: Network,
     pub(crate) notify: Notify,
     /// MCP servers whose tools may be passed on to agents, by name. A project's file may only set them if the project is
@@ -112,17 +115,31 @@ pub(crate) struct Run {
     pub(crate) max_resumes: Option<Count>,
     /// When the usage limit is reached, wait until it is reset.
     pub(crate) wait_for_quota: Option<Switch>,
-    /// Stop when so many US dollars are spent.
+    /// Stop once the cost reaches this many US dollars.
     pub(crate) max_cost: Option<Money>,
-    /// Stop when so many tokens are used.
+    /// Stop once this many tokens are used, read and written.
     pub(crate) max_tokens: Option<Count>,
-    /// Stop after so many turns.
+    /// Stop after this many turns: prompts that the agent answered, resumes included.
     pub(crate) max_turns: Option<Count>,
     /// Whether agents get a bridge, at which they hand over and declare completion.
     pub(crate) bridge: Option<Switch>,
     /// How large the terminal of an agent is that has one, as in `"120x40"`. Whoever takes it over gives it the size of
     /// their own.
     pub(crate) terminal_size: Option<TerminalSize>,
+}
+
+/// The price of one model, in US dollars per million tokens. It counts if `input` and `output` are set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PriceSection {
+    /// Tokens that the model reads.
+    pub(crate) input: Option<Money>,
+    /// Tokens that the model writes.
+    pub(crate) output: Option<Money>,
+    /// Tokens that it reads from a cache [default: as `input`].
+    pub(crate) cache_read: Option<Money>,
+    /// Tokens that it reads and that are put into a cache [default: as `input`].
+    pub(crate) cache_write: Option<Money>,
 }
 
 /// Whom to tell how a run ended.

@@ -9,6 +9,7 @@ mod full_disk;
 mod hostile;
 mod kept;
 mod killed;
+mod limits;
 mod probed;
 mod slow_reader;
 mod survivors;

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::calls::{Calls, Piece};
 use super::heard::{Heard, Twin};
 use super::message;
 use super::order::Order;
 use super::transcript::Last;
-use super::under_way::UnderWay;
 use crate::agent::{Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, items, named, noted, small, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome, Usage, sum};
 use crate::failure::{Told, classify};
+use crate::prices::Prices;
 
 /// Longest delay that is believed: a retry in a year is a broken record.
 const LONGEST_DELAY: Duration = Duration::from_secs(7 * 24 * 3_600);
@@ -22,8 +23,16 @@ const LONGEST_DELAY: Duration = Duration::from_secs(7 * 24 * 3_600);
 #[derive(Default)]
 pub(in crate::agents) struct Claude {
     pub(super) turn: Turn,
-    /// What this process has used, as its last result told it.
+    /// What this process has used, as it was last settled: by a result, or by the end of a turn in the transcript.
     pub(super) sum: Usage,
+    /// What the model calls of the current turn used.
+    pub(super) calls: Calls,
+    /// What the session had used before this process.
+    pub(super) before: Option<Usage>,
+    /// How much of that is in the sums of its results, once it is known.
+    pub(super) restored: Option<Usage>,
+    /// Whether its results have the cost.
+    pub(super) reports_cost: bool,
     /// The kind of the provider's last error, and when a refused quota returns.
     pub(super) error: String,
     pub(super) resets_at: Option<i64>,
@@ -33,7 +42,7 @@ pub(in crate::agents) struct Claude {
     pub(super) refused: HashMap<String, String>,
     pub(super) tasks: Tasks,
     /// What was already said of MCP servers: it is repeated with every turn.
-    servers: BTreeSet<String>,
+    pub(super) servers: BTreeSet<String>,
     /// Records heard on the standard output, with the turn they belong to. The transcript has them with the same ids.
     pub(super) heard: Heard,
     /// Turns whose end was heard on the standard output.
@@ -45,7 +54,6 @@ pub(in crate::agents) struct Claude {
     pub(super) last: Last,
     pub(super) order: Order,
     pub(super) session: String,
-    pub(super) under_way: UnderWay,
 }
 
 /// Work beside the turn, by the agent's id of it.
@@ -94,8 +102,13 @@ impl Decoder for Claude {
         Claude::over(self, interrupted)
     }
 
+    fn set_prices(&mut self, prices: Prices) {
+        self.calls.set_prices(prices);
+    }
+
     fn exited(&mut self, exit: Exit, stderr_tail: &str) -> Vec<AgentEvent> {
         let mut events = self.given_up();
+        events.extend(self.report_calls());
         match std::mem::replace(&mut self.turn, Turn::Ended) {
             Turn::Ended => {}
             Turn::Awaited | Turn::Open => events.push(broke(exit, stderr_tail, "without a result")),
@@ -203,8 +216,11 @@ impl Claude {
                 Vec::new()
             }
             _ => {
-                let events = message::blocks(&record["message"], within.as_deref());
-                events.iter().for_each(|event| self.under_way.hear(event));
+                let mut events = message::blocks(&record["message"], within.as_deref());
+                events.iter().for_each(|event| self.calls.on_block(event));
+                if self.calls.on_record(&within, &record["message"]) {
+                    events.extend(self.report_calls());
+                }
                 events
             }
         }
@@ -213,13 +229,25 @@ impl Claude {
     /// A piece of a message, and what its end means.
     fn streamed(&mut self, record: &Value) -> Vec<AgentEvent> {
         let mut events = piece(record);
-        if record["parent_tool_use_id"].is_null()
-            && let Some(usage) = self.under_way.piece(&record["event"])
-        {
-            events.extend(spent(usage));
-            // Its result tells it once more.
-            self.sum = sum(self.sum, usage);
-            events.push(AgentEvent::TurnEnded(TurnOutcome::Called));
+        match self.calls.on_piece(named(&record["parent_tool_use_id"]), &record["event"]) {
+            Piece::Nothing => {}
+            Piece::Report => events.extend(self.report_calls()),
+            Piece::Offered => {
+                // Its result has the cost, of this too.
+                let used = Usage { cost_usd: None, ..self.calls.settle().0.unwrap_or_default() };
+                self.sum = sum(self.sum, used);
+                events.extend(spent(used));
+                events.push(AgentEvent::TurnEnded(TurnOutcome::Called));
+            }
+        }
+        events
+    }
+
+    /// What the calls of this turn used so far, and models that nobody knows the price of.
+    pub(super) fn report_calls(&mut self) -> Vec<AgentEvent> {
+        let mut events: Vec<AgentEvent> = self.calls.report().into_iter().collect();
+        if !self.reports_cost {
+            events.extend(self.calls.unpriced());
         }
         events
     }

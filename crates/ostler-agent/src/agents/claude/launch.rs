@@ -32,6 +32,11 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         Session::Minted(session) => args.extend(words(["--session-id", session])),
         Session::Resumed(session) => args.extend(words(["--resume", session])),
     }
+    if let Some(usd) = task.max_cost {
+        // It knows what each call costs and stops itself after the one that reaches it. It counts from the start of
+        // the process, also where it resumes a session.
+        args.extend(["--max-budget-usd".to_owned(), usd.to_string()]);
+    }
     let config = task.private.join("claude-mcp.json");
     if task.bridge.is_some() {
         // Servers of the user's own are left out: what they offer can be passed on by the bridge.

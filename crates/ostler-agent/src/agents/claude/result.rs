@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::decoder::Claude;
 use crate::agent::Clock;
-use crate::agents::reading::{Turn, failed, items, since, small, spent, text};
+use crate::agents::reading::{Turn, added, failed, items, since, small, spent, text};
 use crate::event::{AgentEvent, Blocked, CutShort, FailureClass, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
 
@@ -13,22 +13,45 @@ impl Claude {
     pub(super) fn result(&mut self, record: &Value) -> Vec<AgentEvent> {
         let mut events: Vec<AgentEvent> =
             items(&record["permission_denials"]).iter().map(|denial| self.denied(denial)).collect();
-        if let Some(sum) = sum(record) {
-            events.extend(spent(since(sum, self.sum)));
-            self.sum = sum;
-        }
+        events.extend(self.settle(sum(record)));
         let end = self.outcome(record);
         // What the transcript told first is not told again.
         if !self.told_end.take().is_some_and(|told| is_same_end(&told, &end)) {
             events.push(end);
         }
         self.turn = Turn::Ended;
-        self.under_way.over();
         self.results = self.results.saturating_add(1);
         self.refused.clear();
         self.error.clear();
         self.kept = None;
         events
+    }
+
+    /// What was used since it was last settled: what the result says, which is all that the process used, takes the
+    /// place of what its calls said.
+    fn settle(&mut self, total: Option<Usage>) -> Option<AgentEvent> {
+        let seen = added(self.sum, self.calls.total().unwrap_or_default());
+        let (calls, was_reported) = self.calls.settle();
+        let used = match total {
+            Some(total) => {
+                let restored = *self.restored.get_or_insert_with(|| restored(total, self.before, seen));
+                let total = less(total, restored);
+                let mut used = since(total, self.sum);
+                if total.input_tokens >= self.sum.input_tokens {
+                    // Prices of ours may have made it more than it was.
+                    used.cost_usd = less(total, self.sum).cost_usd;
+                }
+                self.sum = total;
+                used
+            }
+            None => {
+                let used = calls.unwrap_or_default();
+                self.sum = added(self.sum, used);
+                used
+            }
+        };
+        // What was reported before is replaced, also by nothing.
+        if was_reported { Some(AgentEvent::Spent(used)) } else { spent(used) }
     }
 
     fn denied(&self, denial: &Value) -> AgentEvent {
@@ -96,6 +119,39 @@ fn is_same_end(told: &TurnOutcome, end: &AgentEvent) -> bool {
             | TurnOutcome::Failed(_),
             _,
         ) => false,
+    }
+}
+
+/// How much of the first total of a process is from before it. Version 2.1.325 goes on counting where the session was
+/// left, if that was written down; 2.1.197 begins at zero.
+fn restored(total: Usage, before: Option<Usage>, seen: Usage) -> Usage {
+    let Some(before) = before else { return Usage::default() };
+    let tokens =
+        |usage: &Usage| usage.input_tokens.unwrap_or(0).saturating_add(usage.output_tokens.unwrap_or(0));
+    let unseen = tokens(&total).saturating_sub(tokens(&seen));
+    // A little more than was seen are calls on the agent's own account.
+    if tokens(&before) == 0 || unseen < tokens(&before).div_ceil(2) {
+        return Usage::default();
+    }
+    let part = |total: Option<u64>, seen: Option<u64>, before: Option<u64>| {
+        Some(total?.saturating_sub(seen.unwrap_or(0)).min(before?))
+    };
+    Usage {
+        input_tokens: part(total.input_tokens, seen.input_tokens, before.input_tokens),
+        output_tokens: part(total.output_tokens, seen.output_tokens, before.output_tokens),
+        cached_tokens: part(total.cached_tokens, seen.cached_tokens, before.cached_tokens),
+        cost_usd: total.cost_usd.zip(before.cost_usd).map(|(total, before)| total.min(before)),
+    }
+}
+
+/// A total without a part of it.
+fn less(total: Usage, part: Usage) -> Usage {
+    let tokens = |total: Option<u64>, part: Option<u64>| Some(total?.saturating_sub(part.unwrap_or(0)));
+    Usage {
+        input_tokens: tokens(total.input_tokens, part.input_tokens),
+        output_tokens: tokens(total.output_tokens, part.output_tokens),
+        cached_tokens: tokens(total.cached_tokens, part.cached_tokens),
+        cost_usd: total.cost_usd.map(|cost| (cost - part.cost_usd.unwrap_or(0.0)).max(0.0)),
     }
 }
 

@@ -9,12 +9,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::calls::ends_turn;
 use super::decoder::Claude;
 use super::heard::Twin;
 use super::message::{self, INTERRUPTED};
 use crate::agent::{Clock, TranscriptPlace, Whereabouts};
 use crate::agents::reading::{Turn, added, content_text, named, small, spent, text, unknown};
-use crate::event::{AgentEvent, Blocked, CutShort, Failure, TurnOutcome, Usage};
+use crate::event::{AgentEvent, Blocked, CutShort, Failure, TurnOutcome};
 use crate::failure::{Told, failure};
 
 /// Longest folder name that Claude Code makes of a path as it is.
@@ -33,8 +34,6 @@ pub(super) struct Last {
     /// Calls that are open, with their tools, and those of them that a hook refused.
     calls: HashMap<String, String>,
     refused: HashSet<String>,
-    /// The answer whose tokens were counted: each of its blocks repeats them.
-    counted: String,
 }
 
 impl Last {
@@ -88,14 +87,14 @@ impl Claude {
     pub(super) fn over(&mut self, interrupted: bool) -> Vec<AgentEvent> {
         let mut events = self.given_up();
         events.extend(match self.turn {
-            Turn::Ended => None,
-            Turn::Awaited | Turn::Open if interrupted => Some(self.ended(TurnOutcome::Interrupted)),
+            Turn::Ended => Vec::new(),
+            Turn::Awaited | Turn::Open if interrupted => self.ended(TurnOutcome::Interrupted),
             Turn::Awaited | Turn::Open if self.last.words.is_empty() && self.last.failure.is_none() => {
                 let text = "the turn ended without an answer in its transcript";
                 let told = Told { status: None, kind: "", text };
-                Some(self.ended(TurnOutcome::Failed(failure(told, Clock::default()))))
+                self.ended(TurnOutcome::Failed(failure(told, Clock::default())))
             }
-            Turn::Awaited | Turn::Open => Some(self.ended_as_written()),
+            Turn::Awaited | Turn::Open => self.ended_as_written(),
         });
         events
     }
@@ -114,11 +113,15 @@ impl Claude {
                 Vec::new()
             }
             // All that can be missing of what was heard is the end of its turn: that is a record of its own.
+            // Its tokens are counted once, by the id of the message.
             Twin::Heard { .. } => {
-                let sum = self.sum;
                 let mut events = self.read(record);
-                self.sum = sum;
-                events.retain(|event| matches!(event, AgentEvent::TurnEnded(_)));
+                events.retain(|event| {
+                    matches!(
+                        event,
+                        AgentEvent::TurnEnded(_) | AgentEvent::Spent(_) | AgentEvent::SpentSoFar(_)
+                    )
+                });
                 events
             }
         }
@@ -189,7 +192,7 @@ impl Claude {
         } else if words.starts_with(INTERRUPTED) && record["promptSource"].is_null() {
             // An end that was told is not told again.
             if self.turn != Turn::Ended {
-                events.push(self.ended(TurnOutcome::Interrupted));
+                events.extend(self.ended(TurnOutcome::Interrupted));
             }
         } else if record["isMeta"] != true && record["isCompactSummary"] != true {
             events.extend(message::prompt(&record["message"]).and_then(|text| self.asked(text)));
@@ -231,7 +234,7 @@ impl Claude {
             }
             self.last.failure = Some(failure);
             self.last.stands = record["isSidechain"] != true;
-            return if may_end { vec![self.ended_as_written()] } else { Vec::new() };
+            return if may_end { self.ended_as_written() } else { Vec::new() };
         }
         let words = content_text(&answer["content"]);
         // What stands where an answer is missing. An answer that was interrupted has no model either, on 2.1.197.
@@ -254,48 +257,38 @@ impl Claude {
         };
         events.extend(message::blocks(answer, within.as_deref()));
         self.last.called(&events);
-        events.extend(self.counted(answer));
+        events.extend(self.count(answer, within.is_some()));
         if within.is_none() && !words.is_empty() {
             self.last.words = words;
             self.last.failure = None;
             if may_end && answer["stop_reason"] == "end_turn" {
-                events.push(self.ended_as_written());
+                events.extend(self.ended_as_written());
             }
         }
         events
     }
 
-    fn counted(&mut self, answer: &Value) -> Option<AgentEvent> {
-        let id = named(&answer["id"]).filter(|id| *id != self.last.counted)?;
-        self.last.counted = id;
-        let usage = &answer["usage"];
-        let cached = usage["cache_read_input_tokens"].as_u64();
-        let read = [usage["input_tokens"].as_u64(), cached, usage["cache_creation_input_tokens"].as_u64()];
-        let used = Usage {
-            input_tokens: read[0]
-                .is_some()
-                .then(|| read.iter().flatten().fold(0_u64, |sum, n| sum.saturating_add(*n))),
-            output_tokens: usage["output_tokens"].as_u64(),
-            cached_tokens: cached,
-            cost_usd: None,
-        };
-        // A result that is heard after all has it in its sum.
-        self.sum = added(self.sum, used);
-        spent(used)
+    /// Counts the tokens of an answer. Each of its blocks repeats them.
+    fn count(&mut self, answer: &Value, is_within: bool) -> Vec<AgentEvent> {
+        let Some(id) = named(&answer["id"]) else { return Vec::new() };
+        self.calls.count(&id, answer);
+        // One that ends the turn is reported with its end.
+        let is_last = !is_within && answer["stop_reason"].as_str().is_some_and(ends_turn);
+        if is_last { Vec::new() } else { self.report_calls() }
     }
 
     fn wrote_system(&mut self, record: &Value) -> Vec<AgentEvent> {
         match record["subtype"].as_str().unwrap_or_default() {
             // An end that was told is not told again.
             "turn_duration" if self.turn == Turn::Ended => Vec::new(),
-            "turn_duration" => vec![self.ended_as_written()],
+            "turn_duration" => self.ended_as_written(),
             "compact_boundary" => vec![message::compacted(&record["compactMetadata"]["trigger"])],
             "stop_hook_summary" | "local_command" | "informational" => Vec::new(),
             subtype => vec![unknown("system", subtype)],
         }
     }
 
-    fn ended_as_written(&mut self) -> AgentEvent {
+    fn ended_as_written(&mut self) -> Vec<AgentEvent> {
         let outcome = match self.last.failure.take() {
             Some(failure) => TurnOutcome::Failed(failure),
             None => TurnOutcome::Done { text: std::mem::take(&mut self.last.words) },
@@ -303,13 +296,19 @@ impl Claude {
         self.ended(outcome)
     }
 
-    fn ended(&mut self, outcome: TurnOutcome) -> AgentEvent {
+    fn ended(&mut self, outcome: TurnOutcome) -> Vec<AgentEvent> {
         self.turn = Turn::Ended;
         self.last.words.clear();
         self.last.failure = None;
         self.last.stands = false;
         self.told_end = Some(outcome.clone());
-        AgentEvent::TurnEnded(outcome)
+        let mut events = if self.reports_cost { Vec::new() } else { self.calls.unpriced() };
+        // A result that comes after all has it in its sum.
+        let used = self.calls.settle().0.unwrap_or_default();
+        self.sum = added(self.sum, used);
+        events.extend(spent(used));
+        events.push(AgentEvent::TurnEnded(outcome));
+        events
     }
 }
 

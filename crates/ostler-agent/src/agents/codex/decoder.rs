@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use super::calls::{Calls, usage};
 use crate::agent::{Clock, Decoder, Exit, Source};
-use crate::agents::reading::{Turn, broke, content_text, named, noted, since, spent, text, unknown};
+use crate::agents::reading::{Turn, added, broke, content_text, named, noted, since, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, Failure, FailureClass, Part, ToolResult, TurnOutcome, Usage};
 use crate::failure::{Told, classify, failure};
+use crate::prices::Prices;
 
 /// Fields of an item that are not what a tool was called with.
 const NOT_INPUT: [&str; 9] = [
@@ -38,6 +40,8 @@ pub(in crate::agents) struct Codex {
     tries: u32,
     /// The clock that its texts are written by.
     clock: Clock,
+    /// What the model calls of the current turn used.
+    pub(super) calls: Calls,
 }
 
 impl Codex {
@@ -51,6 +55,7 @@ impl Codex {
             error: None,
             tries: 0,
             clock: Clock::default(),
+            calls: Calls::default(),
         }
     }
 
@@ -75,7 +80,9 @@ impl Codex {
             }
             "turn.failed" => {
                 let failure = self.failure(&text(&record["error"]["message"]));
-                vec![self.ended(TurnOutcome::Failed(failure))]
+                let mut events = self.settle_calls();
+                events.push(self.ended(TurnOutcome::Failed(failure)));
+                events
             }
             kind => vec![unknown(kind, "")],
         }
@@ -150,17 +157,21 @@ impl Codex {
         })]
     }
 
-    /// What was used since the last sum.
+    /// What was used since the last sum, of which the calls may have been reported already.
     pub(super) fn used(&mut self, sum: &Value) -> Option<AgentEvent> {
-        let sum = Usage {
-            input_tokens: sum["input_tokens"].as_u64(),
-            output_tokens: sum["output_tokens"].as_u64(),
-            cached_tokens: sum["cached_input_tokens"].as_u64(),
-            cost_usd: None,
-        };
-        let used = since(sum, self.sum);
-        self.sum = sum;
-        spent(used)
+        let total = usage(sum);
+        let used = since(total, self.sum);
+        self.sum = total;
+        let cost_usd = self.calls.settle(used);
+        spent(Usage { cost_usd, ..used })
+    }
+
+    /// The same for a turn that ends without a sum.
+    pub(super) fn settle_calls(&mut self) -> Vec<AgentEvent> {
+        let used = self.calls.used;
+        self.sum = added(self.sum, used);
+        let cost_usd = self.calls.settle(used);
+        spent(Usage { cost_usd, ..used }).into_iter().collect()
     }
 
     /// A failure in words. What the provider said to a bad request is passed on as it came, in JSON.
@@ -196,14 +207,24 @@ impl Decoder for Codex {
     }
 
     fn exited(&mut self, exit: Exit, stderr_tail: &str) -> Vec<AgentEvent> {
+        let mut events = self.calls.report_rest();
         if self.turn == Turn::Ended {
-            return Vec::new();
+            return events;
         }
         self.turn = Turn::Ended;
-        vec![match self.error.take() {
+        events.push(match self.error.take() {
             Some(failure) => AgentEvent::TurnEnded(TurnOutcome::Failed(failure)),
             None => broke(exit, stderr_tail, "before the turn was over"),
-        }]
+        });
+        events
+    }
+
+    fn set_prices(&mut self, prices: Prices) {
+        self.calls.set_prices(prices);
+    }
+
+    fn usage(&mut self, record: &Value) -> Vec<AgentEvent> {
+        self.calls.on_record(self.sum, record)
     }
 
     fn clock(&mut self, clock: Clock) {

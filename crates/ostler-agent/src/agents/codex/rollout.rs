@@ -16,7 +16,8 @@ impl Codex {
             "event_msg" => self.event(kind, payload),
             "response_item" => item(kind, payload),
             "token_usage_record" => self.used(&payload["thread_token_usage"]).into_iter().collect(),
-            "turn_context" | "world_state" | "compacted" => Vec::new(),
+            "turn_context" => self.calls.on_model(&payload["model"]),
+            "world_state" | "compacted" => Vec::new(),
             kind => vec![unknown(kind, "")],
         }
     }
@@ -33,9 +34,15 @@ impl Codex {
                     (Some(text), _) => TurnOutcome::Done { text },
                     (None, failure) => TurnOutcome::Failed(failure.unwrap_or_else(untold)),
                 };
-                vec![self.ended(outcome)]
+                let mut events = self.settle_calls();
+                events.push(self.ended(outcome));
+                events
             }
-            "turn_aborted" => vec![self.ended(TurnOutcome::Interrupted)],
+            "turn_aborted" => {
+                let mut events = self.settle_calls();
+                events.push(self.ended(TurnOutcome::Interrupted));
+                events
+            }
             "error" | "stream_error" => self.erred(&text(&payload["message"])),
             "token_count" | "thread_settings_applied" => Vec::new(),
             kind => vec![unknown("event_msg", kind)],

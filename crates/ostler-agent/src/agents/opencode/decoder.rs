@@ -7,6 +7,7 @@ use crate::agent::{Clock, Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, cut_short, failed, named, small, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, CutShort, FailureClass, Part, ToolResult, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
+use crate::prices::{Prices, Tokens};
 
 /// Reads OpenCode.
 #[derive(Default)]
@@ -18,6 +19,10 @@ pub(in crate::agents) struct OpenCode {
     reason: String,
     /// What was refused since the last step began: that ends the run, with exit code 0.
     refused: Option<String>,
+    /// What the last step used, if it ended the turn: it is reported with the end, which comes at once.
+    last_step: Vec<AgentEvent>,
+    prices: Option<Prices>,
+    is_unpriced: bool,
 }
 
 impl Decoder for OpenCode {
@@ -29,7 +34,10 @@ impl Decoder for OpenCode {
         let mut events = self.begun(record);
         let part = &record["part"];
         match kind {
-            "step_start" => self.reason.clear(),
+            "step_start" => {
+                self.reason.clear();
+                events.append(&mut self.last_step);
+            }
             "text" => {
                 self.words = text(&part["text"]);
                 events.push(AgentEvent::Said { text: self.words.clone(), part: Part::Whole, within: None });
@@ -38,20 +46,25 @@ impl Decoder for OpenCode {
             "tool_use" => events.extend(self.call(part)),
             "step_finish" => {
                 self.reason = text(&part["reason"]);
-                events.extend(spent(usage(part)));
+                let used = self.used(part);
+                if self.reason == "stop" { self.last_step = used } else { events.extend(used) }
             }
-            "error" => events.push(self.erred(&record["error"])),
+            "error" => {
+                events.append(&mut self.last_step);
+                events.push(self.erred(&record["error"]));
+            }
             kind => events.push(unknown(kind, "")),
         }
         events
     }
 
     fn exited(&mut self, exit: Exit, stderr_tail: &str) -> Vec<AgentEvent> {
+        let mut events = std::mem::take(&mut self.last_step);
         if std::mem::replace(&mut self.turn, Turn::Ended) == Turn::Ended {
-            return Vec::new();
+            return events;
         }
         let refused = self.refused.take();
-        vec![match (exit, self.reason.as_str(), refused) {
+        events.push(match (exit, self.reason.as_str(), refused) {
             (Exit::Code(0), "stop", _) => {
                 AgentEvent::TurnEnded(TurnOutcome::Done { text: std::mem::take(&mut self.words) })
             }
@@ -66,7 +79,12 @@ impl Decoder for OpenCode {
                 cut_short(CutShort::Refusal, "the answer was held back by the provider")
             }
             (Exit::Code(_) | Exit::Signal(_), _, _) => broke(exit, stderr_tail, "before the turn was over"),
-        }]
+        });
+        events
+    }
+
+    fn set_prices(&mut self, prices: Prices) {
+        self.prices = Some(prices);
     }
 }
 
@@ -83,6 +101,19 @@ impl OpenCode {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// What a step used. It does not name its model, and a price that it does not know is 0.
+    fn used(&mut self, part: &Value) -> Vec<AgentEvent> {
+        let reported = part["cost"].as_f64().filter(|cost| *cost > 0.0);
+        let price = self.prices.as_ref().and_then(|prices| prices.of(None));
+        let cost_usd = reported.or_else(|| Some(price?.cost(tokens(part))));
+        let mut events: Vec<AgentEvent> = spent(Usage { cost_usd, ..usage(part) }).into_iter().collect();
+        if let Some(prices) = self.prices.as_ref().filter(|_| cost_usd.is_none() && !self.is_unpriced) {
+            self.is_unpriced = true;
+            events.push(AgentEvent::Unpriced { model: prices.model(None).to_owned() });
+        }
+        events
     }
 
     /// A call is told once, when it is over.
@@ -140,7 +171,7 @@ impl OpenCode {
     }
 }
 
-/// What a step used. Its `input` leaves out what came from the cache, and a price that it does not know is 0.
+/// What a step used, but for the cost. Its `input` leaves out what came from the cache.
 fn usage(part: &Value) -> Usage {
     let tokens = &part["tokens"];
     let sum = |numbers: [&Value; 3]| {
@@ -152,6 +183,18 @@ fn usage(part: &Value) -> Usage {
         input_tokens: sum([&tokens["input"], cached, &tokens["cache"]["write"]]),
         output_tokens: sum([&tokens["output"], &tokens["reasoning"], &Value::Null]),
         cached_tokens: cached.as_u64(),
-        cost_usd: part["cost"].as_f64().filter(|cost| *cost > 0.0),
+        cost_usd: None,
+    }
+}
+
+/// The same, split the way it is priced.
+fn tokens(part: &Value) -> Tokens {
+    let tokens = &part["tokens"];
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    Tokens {
+        input: number(&tokens["input"]),
+        output: number(&tokens["output"]).saturating_add(number(&tokens["reasoning"])),
+        cache_read: number(&tokens["cache"]["read"]),
+        cache_write: number(&tokens["cache"]["write"]),
     }
 }

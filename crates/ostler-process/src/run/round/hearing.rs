@@ -37,6 +37,7 @@ impl Round<'_, '_> {
         let (input, answer) = (Input::of(&event), self.answer(&event));
         let failure = match &event {
             AgentEvent::Blocked(blocked) => hopeless(blocked).or_else(|| policy::unanswerable(blocked)),
+            AgentEvent::Unpriced { model } => self.run.plan.budget.cannot_hold(model),
             _ => None,
         };
         let is_end = matches!(event, AgentEvent::TurnEnded(_));

@@ -37,6 +37,8 @@ struct Followed {
     session: String,
     tail: Tail,
     reading: Reading,
+    /// The same file, read for what model calls used, where the standard output does not report it in time.
+    usage: Option<Lines>,
 }
 
 /// The file that can be read, besides those that only show life.
@@ -63,7 +65,7 @@ enum Known {
 pub(in crate::run) fn is_there(plan: &Plan<'_>, session: &str) -> bool {
     let Some((places, reading)) = places(plan, session) else { return true };
     let tail = Tail::late(places, Duration::ZERO);
-    let mut followed = Followed { session: session.to_owned(), tail, reading };
+    let mut followed = Followed { session: session.to_owned(), tail, reading, usage: None };
     followed.find(Known::Nothing);
     match followed.reading {
         Reading::Nothing => true,
@@ -118,7 +120,7 @@ impl Transcript {
     fn follow_from(&mut self, plan: &Plan<'_>, session: &str, known: Known) {
         let Some((places, reading)) = places(plan, session) else { return };
         let tail = Tail::late(places, plan.watch_after());
-        let mut followed = Followed { session: session.to_owned(), tail, reading };
+        let mut followed = Followed { session: session.to_owned(), tail, reading, usage: None };
         followed.find(known);
         self.followed = Some(followed);
     }
@@ -175,6 +177,7 @@ impl Followed {
                 Known::Nothing => 0,
                 Known::All => *length,
             };
+            self.usage = Some(Lines::at(path, offset));
             self.reading = Reading::Found(Lines::at(path, offset));
         }
     }
@@ -192,25 +195,38 @@ impl Followed {
     /// The records that are new.
     fn records(&mut self) -> Vec<Record> {
         self.find(Known::Nothing);
-        let mut records = Vec::new();
-        let Reading::Found(lines) = &mut self.reading else { return records };
-        for _ in 0..MOST_READS {
-            let read = lines.read(|frame| match frame {
-                Frame::Line(line) => records.push(Record::read(line)),
-                Frame::TooLong(_) => {}
-            });
-            match read {
-                // What a file that was written anew repeats has the ids of what was told.
-                Ok(Progress::More | Progress::StartedOver) => {}
-                Ok(Progress::CaughtUp) => break,
-                Err(error) => {
-                    tracing::debug!(target: "ostler::run", %error, "the transcript cannot be read");
-                    break;
-                }
+        match &mut self.reading {
+            Reading::Found(lines) => read_on(lines),
+            Reading::Nothing | Reading::Wanted(_) => Vec::new(),
+        }
+    }
+
+    /// The records that were not read for what they say of usage.
+    fn usage_records(&mut self) -> Vec<Record> {
+        self.find(Known::Nothing);
+        self.usage.as_mut().map(read_on).unwrap_or_default()
+    }
+}
+
+/// What is new in a file.
+fn read_on(lines: &mut Lines) -> Vec<Record> {
+    let mut records = Vec::new();
+    for _ in 0..MOST_READS {
+        let read = lines.read(|frame| match frame {
+            Frame::Line(line) => records.push(Record::read(line)),
+            Frame::TooLong(_) => {}
+        });
+        match read {
+            // What a file that was written anew repeats has the ids of what was told.
+            Ok(Progress::More | Progress::StartedOver) => {}
+            Ok(Progress::CaughtUp) => break,
+            Err(error) => {
+                tracing::debug!(target: "ostler::run", %error, "the transcript cannot be read");
+                break;
             }
         }
-        records
     }
+    records
 }
 
 impl Round<'_, '_> {
@@ -220,7 +236,28 @@ impl Round<'_, '_> {
         self.watch(watchdog::Input::TranscriptGrew).await?;
         let followed = self.contact.pipes().and_then(|pipes| pipes.transcript.followed.as_ref());
         let is_read = followed.is_some_and(|followed| files.iter().any(|path| followed.reads(path)));
-        if is_read { self.source(Input::Grew).await } else { Ok(()) }
+        if !is_read {
+            return Ok(());
+        }
+        self.read_usage().await?;
+        self.source(Input::Grew).await
+    }
+
+    /// Reads what model calls used, where the standard output reports it only when the turn has ended. Records with
+    /// ids of their own are not needed for that.
+    pub(super) async fn read_usage(&mut self) -> Result<(), JournalError> {
+        let Some(pipes) = self.contact.pipes() else { return Ok(()) };
+        if pipes.transcript.twins == Twins::Named {
+            return Ok(());
+        }
+        let records = pipes.transcript.followed.as_mut().map(Followed::usage_records).unwrap_or_default();
+        for record in records {
+            let Record::Json(value) = record else { continue };
+            for event in self.contact.decoder().usage(&value) {
+                self.heard(event).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Tells what happened to the transcript, and does what follows.
@@ -249,6 +286,9 @@ impl Round<'_, '_> {
     /// The process is gone, and the end of its turn was not heard: it may have written it down. Only where what was
     /// heard before can be told from it.
     pub(super) async fn last_look(&mut self) -> Result<(), JournalError> {
+        if self.turn.is_none() {
+            self.read_usage().await?;
+        }
         let is_named = self.contact.pipes().is_some_and(|pipes| pipes.transcript.twins == Twins::Named);
         if self.turn.is_some() || !is_named {
             return Ok(());
@@ -293,6 +333,8 @@ pub(super) fn is_work(event: &AgentEvent) -> bool {
         | AgentEvent::TaskOpened { .. }
         | AgentEvent::TaskClosed { .. }
         | AgentEvent::Spent(_)
+        | AgentEvent::SpentSoFar(_)
+        | AgentEvent::Unpriced { .. }
         | AgentEvent::Blocked(_)
         | AgentEvent::Noted { .. }
         | AgentEvent::Unknown { .. } => false,

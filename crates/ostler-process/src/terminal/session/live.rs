@@ -136,6 +136,8 @@ impl Live {
     fn tell(&mut self, told: Vec<Told>) {
         for told in told {
             match told {
+                // What a turn used is told at its end.
+                Told::Event(AgentEvent::SpentSoFar(_)) => {}
                 Told::Event(event) => self.happened(Happening::Event(event)),
                 Told::Submitted => self.taken(),
                 Told::NotSubmitted(cause) => {

@@ -96,15 +96,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(super) max_resumes: Option<u32>,
 
-    /// Stop once the reported cost exceeds USD.
+    /// Stop once the cost reaches this many US dollars; checked after every model call.
     #[arg(long, value_name = "USD", value_parser = money, help_heading = "Limits")]
     pub(super) max_cost: Option<f64>,
 
-    /// Stop once the reported tokens exceed N.
+    /// Stop once this many tokens are used, read and written; checked after every model call.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     pub(super) max_tokens: Option<u64>,
 
-    /// Stop after N turns.
+    /// Stop after this many turns: prompts that the agent answered, resumes included. Model calls
+    /// within a turn are not counted.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub(super) max_turns: Option<u32>,
 

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ostler_agent::agent::{Agent, Engine};
 use ostler_agent::budget::Ledger;
 use ostler_agent::endpoint::Provider;
+use ostler_agent::prices::Prices;
 use ostler_process::contain::Ahead;
 use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
@@ -89,6 +90,10 @@ pub(crate) enum RunUsage {
     Bridged { run: String },
     #[error("run {run} has used up what it may use")]
     Spent { run: String },
+    #[error("--max-cost cannot be enforced: {agent} reports no cost{}", of_model(.model.as_deref()))]
+    NoCost { agent: &'static str, model: Option<String> },
+    #[error("--max-tokens cannot be enforced: {agent} reports no tokens")]
+    NoTokens { agent: &'static str },
     #[error("could not tell which program this is")]
     Guard(#[source] io::Error),
 }
@@ -124,6 +129,19 @@ impl RunUsage {
             }
             Self::Bridged { .. } => "leave out --no-bridge: what counts was recorded there".to_owned(),
             Self::Spent { .. } => "allow it more: --max-cost, --max-tokens, --max-turns".to_owned(),
+            Self::NoCost { agent: "command", .. } | Self::NoTokens { .. } => {
+                "leave it out, and limit the time instead: --ceiling".to_owned()
+            }
+            Self::NoCost { agent, model } => {
+                let model = model.as_deref().unwrap_or("MODEL");
+                let other = match *agent {
+                    "claude" => "use `-a claude-headless`, which reports its cost",
+                    _ => "limit the tokens instead: --max-tokens",
+                };
+                format!(
+                    "set [prices.\"{model}\"] in config.toml, with `input` and `output` in US dollars per million tokens; or {other}"
+                )
+            }
             Self::Guard(_) => return None,
         })
     }
@@ -132,6 +150,10 @@ impl RunUsage {
     pub(crate) fn is_usage(&self) -> bool {
         !matches!(self, Self::Guard(_))
     }
+}
+
+fn of_model(model: Option<&str>) -> String {
+    model.map(|model| format!(" for the model `{model}`")).unwrap_or_default()
 }
 
 /// The program of an agent, and its version.
@@ -266,7 +288,7 @@ pub(super) async fn prepare<'a>(
     choice: &'a Choice,
     found: &Found,
     terms: &'a Terms,
-    (play, wanted): (Option<Play>, Option<Wanted>),
+    (play, wanted, prices): (Option<Play>, Option<Wanted>, Prices),
     here: &Surroundings,
 ) -> Result<Prepared<'a>, Failure> {
     // The record of a terminal session is found by its id, which is known at once if it is ours.
@@ -289,6 +311,7 @@ pub(super) async fn prepare<'a>(
         marker: choice.agent.marker(),
         policy: terms.policy,
         budget: terms.budget,
+        prices,
         probe: None,
         checks: Checks::default(),
         guard: std::env::current_exe().map_err(RunUsage::Guard)?,

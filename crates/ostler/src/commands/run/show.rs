@@ -186,6 +186,8 @@ impl Show {
             | AgentEvent::TaskOpened { .. }
             | AgentEvent::TaskClosed { .. }
             | AgentEvent::Spent(_)
+            | AgentEvent::SpentSoFar(_)
+            | AgentEvent::Unpriced { .. }
             | AgentEvent::Noted { .. }
             | AgentEvent::TurnEnded(_)
             | AgentEvent::Unknown { .. } => None,

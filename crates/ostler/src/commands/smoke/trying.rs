@@ -206,6 +206,7 @@ fn takes_session_id(agent: &dyn Agent) -> bool {
         bridge: None,
         answerer: None,
         offered: None,
+        max_cost: None,
     };
     agent.launch(&task).is_ok()
 }

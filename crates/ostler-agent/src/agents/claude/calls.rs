@@ -1,0 +1,314 @@
+//! What the model calls of a turn used, while the turn goes on.
+//!
+//! Claude Code reports one message in several records: pieces of it, one record a content block, and once more in its
+//! transcript. Each is counted once, by its id, with the largest figures. A call that ends the turn is not reported
+//! before the turn is: its result comes at once, and a limit that stopped it there would only lose the answer.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde_json::Value;
+
+use crate::agents::reading::named;
+use crate::event::{AgentEvent, Usage};
+use crate::offering;
+use crate::prices::{Prices, Tokens};
+
+/// Whose messages: the agent's own, or those of the sub-agent that this call started.
+type Lane = Option<String>;
+
+/// What the calls of the current turn used.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    messages: HashMap<String, Call>,
+    /// The message that is being streamed, in each lane.
+    streamed: HashMap<Lane, Streamed>,
+    /// What was last reported.
+    reported: Option<Usage>,
+    /// Whether the message that is streamed calls a tool that the client offers.
+    is_offered: bool,
+    prices: Option<Prices>,
+    /// Models without a price that were reported.
+    unpriced: BTreeSet<String>,
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    model: Option<String>,
+    tokens: Tokens,
+}
+
+#[derive(Debug)]
+struct Streamed {
+    message: String,
+    /// Whether the turn goes on after it.
+    goes_on: bool,
+}
+
+/// What a piece of a message means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// Nothing is to be reported.
+    Nothing,
+    /// What was used so far is to be reported.
+    Report,
+    /// The message calls tools that the client offers: the agent waits for their results.
+    Offered,
+}
+
+impl Calls {
+    pub(super) fn set_prices(&mut self, prices: Prices) {
+        self.prices = Some(prices);
+    }
+
+    /// A block of a message.
+    pub(super) fn on_block(&mut self, event: &AgentEvent) {
+        if let AgentEvent::ToolStarted { tool, within: None, .. } = event {
+            self.is_offered |= offering::named(tool).is_some();
+        }
+    }
+
+    /// A piece of a message that is being streamed.
+    pub(super) fn on_piece(&mut self, lane: Lane, event: &Value) -> Piece {
+        match event["type"].as_str().unwrap_or_default() {
+            "message_start" => {
+                // What was kept back until now did not end the turn.
+                let piece = if self.is_behind() { Piece::Report } else { Piece::Nothing };
+                self.start(lane, &event["message"]);
+                piece
+            }
+            "message_delta" => {
+                let usage = tokens(&event["usage"]);
+                let reason = event["delta"]["stop_reason"].as_str();
+                if let Some(streamed) = self.streamed.get_mut(&lane) {
+                    streamed.goes_on |= reason.is_some_and(|reason| !ends_turn(reason));
+                    let call = self.messages.entry(streamed.message.clone()).or_default();
+                    call.tokens = call.tokens.max(usage.unwrap_or_default());
+                }
+                Piece::Nothing
+            }
+            "message_stop" => {
+                let goes_on = self.streamed.remove(&lane).is_some_and(|streamed| streamed.goes_on);
+                match (lane, std::mem::take(&mut self.is_offered), goes_on) {
+                    (None, true, _) => Piece::Offered,
+                    (Some(_), is_offered, _) => {
+                        self.is_offered = is_offered;
+                        Piece::Report
+                    }
+                    (None, false, true) => Piece::Report,
+                    (None, false, false) => Piece::Nothing,
+                }
+            }
+            _ => Piece::Nothing,
+        }
+    }
+
+    fn start(&mut self, lane: Lane, message: &Value) {
+        if lane.is_none() {
+            self.is_offered = false;
+        }
+        let Some(id) = named(&message["id"]) else { return };
+        let streamed = Streamed { message: id.clone(), goes_on: false };
+        if let Some(broken) = self.streamed.insert(lane, streamed).filter(|broken| broken.message != id) {
+            // It broke off, and the provider was asked again.
+            self.messages.remove(&broken.message);
+        }
+        self.count(&id, message);
+    }
+
+    /// A record of a message on the standard output. Whether what was used is to be reported.
+    pub(super) fn on_record(&mut self, lane: &Lane, message: &Value) -> bool {
+        let Some(id) = named(&message["id"]) else { return false };
+        if let Some(streamed) = self.streamed.get(lane) {
+            if streamed.message == id {
+                self.count(&id, message);
+                return false;
+            }
+            if let Some(broken) = self.streamed.remove(lane) {
+                self.messages.remove(&broken.message);
+            }
+        }
+        self.count(&id, message);
+        lane.is_some() || calls_a_tool(message)
+    }
+
+    /// Counts a message, however often it is reported.
+    pub(super) fn count(&mut self, id: &str, message: &Value) {
+        let Some(tokens) = tokens(&message["usage"]).filter(|_| message["model"] != "<synthetic>") else {
+            return;
+        };
+        let call = self.messages.entry(id.to_owned()).or_default();
+        call.tokens = call.tokens.max(tokens);
+        call.model = named(&message["model"]).or(call.model.take());
+    }
+
+    /// What all calls used; nothing if there were none.
+    pub(super) fn total(&self) -> Option<Usage> {
+        if self.messages.is_empty() {
+            return None;
+        }
+        let tokens = self.messages.values().fold(Tokens::default(), |sum, call| sum.plus(call.tokens));
+        let cost = |call: &Call| Some(self.prices.as_ref()?.of(call.model.as_deref())?.cost(call.tokens));
+        let cost = self.messages.values().map(cost).sum::<Option<f64>>();
+        Some(tokens.usage(cost))
+    }
+
+    /// Whether more was used than was reported.
+    fn is_behind(&self) -> bool {
+        self.total() != self.reported
+    }
+
+    /// What was used so far, unless that was reported already.
+    pub(super) fn report(&mut self) -> Option<AgentEvent> {
+        let total = self.total().filter(|total| Some(*total) != self.reported)?;
+        self.reported = Some(total);
+        Some(AgentEvent::SpentSoFar(total))
+    }
+
+    /// The models without a price that were not named before.
+    pub(super) fn unpriced(&mut self) -> Vec<AgentEvent> {
+        let Some(prices) = &self.prices else { return Vec::new() };
+        let models = self.messages.values().map(|call| call.model.as_deref());
+        let without: BTreeSet<String> = models
+            .filter(|model| prices.of(*model).is_none())
+            .map(|model| prices.model(model).to_owned())
+            .collect();
+        let new: Vec<String> = without.difference(&self.unpriced).cloned().collect();
+        self.unpriced.extend(new.iter().cloned());
+        new.into_iter().map(|model| AgentEvent::Unpriced { model }).collect()
+    }
+
+    /// Begins anew: what was used is settled. Returns what it was, and whether some of it was reported.
+    pub(super) fn settle(&mut self) -> (Option<Usage>, bool) {
+        let total = self.total();
+        let was_reported = self.reported.take().is_some();
+        self.messages.clear();
+        self.streamed.clear();
+        self.is_offered = false;
+        (total, was_reported)
+    }
+}
+
+/// Whether an answer that stops for this reason is the last of its turn.
+pub(super) fn ends_turn(stop_reason: &str) -> bool {
+    matches!(stop_reason, "end_turn" | "stop_sequence" | "refusal")
+}
+
+fn calls_a_tool(message: &Value) -> bool {
+    let blocks = message["content"].as_array().map_or(&[][..], Vec::as_slice);
+    blocks.iter().any(|block| block["type"] == "tool_use")
+}
+
+fn tokens(usage: &Value) -> Option<Tokens> {
+    let number = |name: &str| usage[name].as_u64();
+    let counts = [
+        number("input_tokens"),
+        number("output_tokens"),
+        number("cache_read_input_tokens"),
+        number("cache_creation_input_tokens"),
+    ];
+    counts.iter().any(Option::is_some).then(|| Tokens {
+        input: counts[0].unwrap_or(0),
+        output: counts[1].unwrap_or(0),
+        cache_read: counts[2].unwrap_or(0),
+        cache_write: counts[3].unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::prices::Price;
+
+    fn message(id: &str, read: u64, written: u64) -> Value {
+        json!({"id": id, "model": "opus", "usage": {"input_tokens": read, "output_tokens": written}})
+    }
+
+    fn start(calls: &mut Calls, id: &str, read: u64) -> Piece {
+        calls.on_piece(None, &json!({"type": "message_start", "message": message(id, read, 1)}))
+    }
+
+    fn stop(calls: &mut Calls, written: u64, reason: &str) -> Piece {
+        let delta = json!({"type": "message_delta", "delta": {"stop_reason": reason},
+                           "usage": {"output_tokens": written}});
+        assert_eq!(calls.on_piece(None, &delta), Piece::Nothing);
+        calls.on_piece(None, &json!({"type": "message_stop"}))
+    }
+
+    fn so_far(calls: &mut Calls) -> Option<(u64, u64)> {
+        match calls.report() {
+            Some(AgentEvent::SpentSoFar(usage)) => Some((usage.input_tokens?, usage.output_tokens?)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_message_counts_once_however_often_it_is_reported() {
+        let mut calls = Calls::default();
+        assert_eq!(start(&mut calls, "a", 1_000), Piece::Nothing);
+        assert!(!calls.on_record(&None, &message("a", 1_000, 1)), "it is being streamed");
+        assert!(!calls.on_record(&None, &message("a", 1_000, 1)));
+        assert_eq!(stop(&mut calls, 50, "tool_use"), Piece::Report);
+        calls.count("a", &message("a", 1_000, 50));
+        assert_eq!(so_far(&mut calls), Some((1_000, 50)));
+        assert_eq!(so_far(&mut calls), None, "nothing is new");
+        start(&mut calls, "b", 2_000);
+        assert_eq!(stop(&mut calls, 70, "tool_use"), Piece::Report);
+        assert_eq!(so_far(&mut calls), Some((3_000, 120)));
+        assert_eq!(calls.settle().0.unwrap().input_tokens, Some(3_000));
+        assert_eq!(calls.total(), None);
+    }
+
+    #[test]
+    fn a_call_that_ends_the_turn_waits_for_the_result_or_the_next_call() {
+        let mut calls = Calls::default();
+        start(&mut calls, "a", 1_000);
+        assert_eq!(stop(&mut calls, 50, "end_turn"), Piece::Nothing);
+        // A hook had it go on.
+        assert_eq!(start(&mut calls, "b", 1_000), Piece::Report);
+    }
+
+    #[test]
+    fn a_message_that_broke_off_is_not_counted() {
+        let mut calls = Calls::default();
+        start(&mut calls, "broken", 9_000);
+        start(&mut calls, "a", 1_000);
+        assert!(
+            calls.on_record(
+                &None,
+                &json!({"id": "b", "model": "opus", "usage": {"input_tokens": 5},
+            "content": [{"type": "tool_use"}]})
+            ),
+            "an answer that was not streamed"
+        );
+        assert_eq!(so_far(&mut calls), Some((5, 0)), "the stream of `a` broke off too");
+    }
+
+    #[test]
+    fn sub_agents_count_at_once() {
+        let mut calls = Calls::default();
+        start(&mut calls, "a", 1_000);
+        assert_eq!(stop(&mut calls, 50, "tool_use"), Piece::Report);
+        assert!(calls.on_record(&Some("call".to_owned()), &message("sub", 400, 2)));
+        assert_eq!(so_far(&mut calls), Some((1_400, 52)));
+    }
+
+    #[test]
+    fn calls_are_priced_by_their_models() {
+        let price = Price { input: 10.0, output: 100.0, cache_read: 1.0, cache_write: 20.0 };
+        let mut calls = Calls::default();
+        calls.set_prices(Prices::new(BTreeMap::from([("opus".to_owned(), price)]), None));
+        let usage = json!({"input_tokens": 100_000, "output_tokens": 1_000,
+            "cache_read_input_tokens": 1_000_000, "cache_creation_input_tokens": 50_000});
+        calls.count("a", &json!({"id": "a", "model": "opus", "usage": usage}));
+        assert!((calls.total().unwrap().cost_usd.unwrap() - 3.1).abs() < 1e-9);
+        assert_eq!(calls.unpriced(), []);
+        calls.count("b", &json!({"id": "b", "model": "haiku", "usage": usage}));
+        assert_eq!(calls.total().unwrap().cost_usd, None, "absent is not zero");
+        let haiku = AgentEvent::Unpriced { model: "haiku".to_owned() };
+        assert_eq!((calls.unpriced(), calls.unpriced()), (vec![haiku], Vec::new()));
+    }
+}
