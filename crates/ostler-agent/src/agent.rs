@@ -314,6 +314,10 @@ pub trait Decoder: Send {
     fn noise(&mut self, _text: &str) -> Vec<AgentEvent> {
         Vec::new()
     }
+    /// What a line of its standard error means. Nothing, for agents that only log there.
+    fn stderr_line(&mut self, _line: &str) -> Vec<AgentEvent> {
+        Vec::new()
+    }
     /// What it keeps back because it came before what it follows from: told when nothing came for a while.
     fn quiet(&mut self) -> Vec<AgentEvent> {
         Vec::new()
@@ -327,7 +331,8 @@ pub trait Decoder: Send {
     fn over(&mut self, _interrupted: bool) -> Vec<AgentEvent> {
         Vec::new()
     }
-    /// Tells it what the machine's clock shows, for agents that print local times, or times without a date.
+    /// Tells it what the machine's clock shows, for agents that print local times, times without a date, or how long to
+    /// wait. Called again before records are decoded.
     fn clock(&mut self, _clock: Clock) {}
     /// Sets what models cost, for agents that report no cost of their own.
     fn set_prices(&mut self, _prices: Prices) {}

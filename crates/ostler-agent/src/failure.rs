@@ -1,6 +1,10 @@
 //! What kind of failure an agent reports. One function for all agents: they wrap the same few providers, and each of
 //! them tells an HTTP status, a kind, some words, or any two of these.
 
+mod reset;
+
+use serde_json::{Map, Value};
+
 use crate::agent::Clock;
 use crate::event::{CutShort, Failure, FailureClass};
 
@@ -13,6 +17,8 @@ pub struct Told<'a> {
     pub kind: &'a str,
     /// The words.
     pub text: &'a str,
+    /// The headers of the provider's response, where the agent reports them.
+    pub headers: Option<&'a Map<String, Value>>,
 }
 
 /// Kinds that leave no doubt, whatever the status: providers use 400 and 429 for much.
@@ -60,6 +66,8 @@ const KINDS: &[(FailureClass, &[&str])] = &[
 /// Words that leave no doubt, in lower case with straight apostrophes. In this order: a text about a usage limit may
 /// also name the status.
 const PHRASES: &[(FailureClass, &[&str])] = &[
+    // Claude Code: "Server is temporarily limiting requests (not your usage limit)".
+    (FailureClass::Overloaded, &["not your usage limit"]),
     (
         FailureClass::Quota,
         &[
@@ -68,15 +76,15 @@ const PHRASES: &[(FailureClass, &[&str])] = &[
             "quota exceeded",
             "exceeded your current quota",
             "hit your limit",
-            "hour limit reached",
-            "weekly limit reached",
+            "hit your session limit",
+            "hour limit",
+            "weekly limit",
             "out of credits",
+            "too many requests",
+            "rate limit",
         ],
     ),
-    (
-        FailureClass::Overloaded,
-        &["overloaded", "at capacity", "high demand", "too many requests", "rate limit"],
-    ),
+    (FailureClass::Overloaded, &["overloaded", "at capacity", "high demand"]),
     (
         FailureClass::Auth,
         &["not logged in", "run /login", "invalid api key", "incorrect api key", "failed to authenticate"],
@@ -97,6 +105,7 @@ const PHRASES: &[(FailureClass, &[&str])] = &[
         FailureClass::Provider,
         &[
             "unable to connect",
+            "cannot connect",
             "connection failed",
             "connectionrefused",
             "connection refused",
@@ -110,7 +119,7 @@ const PHRASES: &[(FailureClass, &[&str])] = &[
 
 /// Kinds that say little: they count only where nothing else does.
 const VAGUE: &[(FailureClass, &[&str])] = &[
-    (FailureClass::Overloaded, &["rate_limit", "rate_limit_error", "rate_limit_exceeded"]),
+    (FailureClass::Quota, &["rate_limit", "rate_limit_error", "rate_limit_exceeded"]),
     (FailureClass::Model, &["invalid_request", "invalid_request_error"]),
     (FailureClass::Provider, &["server_error", "api_error"]),
 ];
@@ -129,11 +138,14 @@ pub fn classify(told: Told<'_>) -> FailureClass {
         .unwrap_or(FailureClass::Unknown)
 }
 
-/// The failure, with the time at which a quota returns if the text has one, written by that clock.
+/// The failure. For a quota or a rate limit with the time of its reset, if the headers or the text have one; times in
+/// the text are read by that clock.
 pub fn failure(told: Told<'_>, clock: Clock) -> Failure {
     let class = classify(told);
     let resets_at = match class {
-        FailureClass::Quota => reset_time(told.text, clock),
+        FailureClass::Quota => {
+            reset::in_headers(told.headers, clock).or_else(|| reset::in_text(told.text, clock))
+        }
         FailureClass::Auth
         | FailureClass::Overloaded
         | FailureClass::Provider
@@ -161,8 +173,8 @@ fn found(table: &[(FailureClass, &[&str])], is_meant: impl Fn(&&str) -> bool) ->
 fn by_status(status: u16) -> Option<FailureClass> {
     match status {
         401 | 403 => Some(FailureClass::Auth),
-        402 => Some(FailureClass::Quota),
-        429 | 503 | 529 => Some(FailureClass::Overloaded),
+        402 | 429 => Some(FailureClass::Quota),
+        503 | 529 => Some(FailureClass::Overloaded),
         400 | 404 | 413 | 422 => Some(FailureClass::Model),
         408 | 500..=599 => Some(FailureClass::Provider),
         _ => None,
@@ -172,69 +184,6 @@ fn by_status(status: u16) -> Option<FailureClass> {
 fn status_in(text: &str) -> Option<u16> {
     let after = BEFORE_STATUS.iter().find_map(|before| text.split_once(before))?.1;
     after.get(..3)?.parse().ok()
-}
-
-/// When a quota returns, as seconds since 1970, from `…|1760000000`, `try again at Nov 18th, 2026 11:06 AM` or, on the
-/// same day, `try again at 11:06 AM`. The seconds are cut off there, so that the end of the minute is meant.
-fn reset_time(text: &str, clock: Clock) -> Option<i64> {
-    if let Some((_, after)) = text.rsplit_once('|') {
-        let digits: String = after.trim().chars().take_while(char::is_ascii_digit).collect();
-        return digits.parse().ok();
-    }
-    let (_, date) = text.split_once("try again at ")?;
-    let words: Vec<&str> =
-        date.split_whitespace().map(|word| word.trim_end_matches(['.', ','])).take(5).collect();
-    match words.as_slice() {
-        [time, half, ..] if time.contains(':') => {
-            let now = clock.now?;
-            let midnight = (now + clock.east).div_euclid(DAY) * DAY - clock.east;
-            let today = midnight + end_of_minute(time, half)?;
-            // What has just been is meant; what is long past is tomorrow.
-            Some(if today + JUST_BEEN < now { today + DAY } else { today })
-        }
-        [month, day, year, time, half] => {
-            let midnight = day_of(month, day, year)? * DAY;
-            Some(midnight + end_of_minute(time, half)? - clock.east)
-        }
-        _ => None,
-    }
-}
-
-const DAY: i64 = 86_400;
-
-/// How long ago a time of day may be and still be meant as today's.
-const JUST_BEEN: i64 = 600;
-
-/// Seconds since midnight of `11:06` `AM`.
-fn end_of_minute(time: &str, half: &str) -> Option<i64> {
-    let (hour, minute) = time.split_once(':')?;
-    let hour: i64 = hour.parse().ok().filter(|hour| (1..=12).contains(hour))?;
-    let minute: i64 = minute.parse().ok().filter(|minute| (0..60).contains(minute))?;
-    let afternoon = match half {
-        "AM" => 0,
-        "PM" => 12,
-        _ => return None,
-    };
-    Some((hour % 12 + afternoon) * 3_600 + minute * 60 + 59)
-}
-
-/// Days since 1970 of `Nov` `18th` `2026`.
-fn day_of(month: &str, day: &str, year: &str) -> Option<i64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month = MONTHS.iter().position(|name| *name == month)?;
-    let day: i64 =
-        day.trim_end_matches(char::is_alphabetic).parse().ok().filter(|day| (1..=31).contains(day))?;
-    let year: i64 = year.parse().ok().filter(|year| (1970..=9999).contains(year))?;
-    Some(days_since_1970(year, i64::try_from(month).ok()? + 1, day))
-}
-
-/// Days from 1970-01-01 in the Gregorian calendar, by counting years that begin in March: then the leap day is last.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
 #[cfg(test)]
@@ -276,10 +225,21 @@ mod tests {
                 Some(429),
                 "rate_limit",
                 "API Error: Request rejected (429) · This request would exceed your account's rate limit.",
+                Quota,
+            ),
+            (Some(429), "rate_limit", "", Quota),
+            (None, "", "exceeded retry limit, last status: 429 Too Many Requests", Quota),
+            (Some(429), "", "slow, please", Quota),
+            (Some(429), "rate_limit", "You've hit your session limit · resets 12:10am (UTC)", Quota),
+            (Some(429), "rate_limit", "You've hit your weekly limit · resets Nov 19, 2:11pm (UTC)", Quota),
+            (
+                Some(429),
+                "rate_limit",
+                "API Error: Server is temporarily limiting requests (not your usage limit) · try later",
                 Overloaded,
             ),
-            (Some(429), "rate_limit", "", Overloaded),
-            (None, "", "exceeded retry limit, last status: 429 Too Many Requests", Overloaded),
+            (None, "", "AI_APICallError: Rate limit reached for requests", Quota),
+            (None, "", "AI_APICallError: Cannot connect to API: Unable to connect.", Provider),
             (Some(529), "overloaded", "", Overloaded),
             (
                 None,
@@ -336,7 +296,7 @@ mod tests {
             (None, "", "", Unknown),
         ];
         for (status, kind, text, want) in table {
-            let told = Told { status: *status, kind, text };
+            let told = Told { status: *status, kind, text, headers: None };
             assert_eq!(classify(told), *want, "{told:?}");
         }
     }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::agent::{
-    self, Agent, Decision, Decoder, Exit, Order, Permissions, Refusal, Session as Which, Source, Task,
+    self, Agent, Clock, Decision, Decoder, Exit, Order, Permissions, Refusal, Session as Which, Source, Task,
 };
 use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::{AgentEvent, Blocked, Usage};
@@ -30,6 +30,9 @@ use crate::run::{PrivateError, clock, launched, write_private};
 
 /// Read at once: as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
+
+/// Longest line of its standard error that is read.
+const LONGEST_LOG_LINE: usize = 64 * 1024;
 
 /// How much of the end of its standard error is looked at for why an agent failed.
 const TAIL: usize = 8 * 1024;
@@ -125,7 +128,10 @@ pub struct Session {
     out: Vec<u8>,
     err: Vec<u8>,
     framer: Framer,
+    err_framer: Framer,
     decoder: Box<dyn Decoder>,
+    /// Seconds that local time is ahead of UTC.
+    east: i64,
     tail: Vec<u8>,
     ready: VecDeque<AgentEvent>,
     life: Life,
@@ -186,7 +192,8 @@ impl Session {
         let mut child = Contained::start_ahead(spawn, opening.ahead).await?;
         let (writer, _) = Writer::start(child.stdin.take(), launch.stdin);
         let mut decoder = agent.decoder(opening.before);
-        decoder.clock(clock::shown());
+        let shown = clock::shown();
+        decoder.clock(shown);
         Ok(Self {
             agent,
             permissions,
@@ -199,7 +206,9 @@ impl Session {
             out: vec![0; CHUNK],
             err: vec![0; CHUNK],
             framer: Framer::default(),
+            err_framer: Framer::with_longest(LONGEST_LOG_LINE),
             decoder,
+            east: shown.east,
             tail: Vec::new(),
             ready: VecDeque::new(),
             life: Life::Running,
@@ -310,6 +319,12 @@ impl Session {
             Arrived::Out(count) => self.hear(count)?,
             Arrived::Err(0) => self.stderr = None,
             Arrived::Err(count) => {
+                let (ready, decoder) = (&mut self.ready, &mut self.decoder);
+                self.err_framer.feed(&self.err[..count], &mut |frame: Frame<'_>| {
+                    if let Frame::Line(line) = frame {
+                        ready.extend(decoder.stderr_line(&String::from_utf8_lossy(line)));
+                    }
+                });
                 self.tail.extend_from_slice(&self.err[..count]);
                 let over = self.tail.len().saturating_sub(TAIL);
                 self.tail.drain(..over);
@@ -337,6 +352,7 @@ impl Session {
     }
 
     fn hear(&mut self, count: usize) -> Result<(), SessionError> {
+        self.decoder.clock(Clock { now: Some(clock::now()), east: self.east });
         let mut records = Vec::new();
         self.framer.feed(&self.out[..count], &mut |frame: Frame<'_>| {
             records.push(match frame {

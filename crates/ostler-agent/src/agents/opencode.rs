@@ -1,9 +1,11 @@
 //! OpenCode. Facts: observed on 1.18.33.
 //!
-//! `launch` starts it, `decoder` reads its standard output. Its own record is a database, which is not read.
+//! `launch` starts it, `decoder` reads its standard output, `log` what it logs. Its own record is a database, which is
+//! not read.
 
 mod decoder;
 mod launch;
+mod log;
 mod model_prices;
 mod remembered;
 

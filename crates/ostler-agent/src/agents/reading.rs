@@ -10,7 +10,10 @@ use crate::failure::{Told, failure};
 const LAST_LINES: usize = 5;
 
 /// Lines on the standard error that are there when all is well.
-const CHATTER: [&str; 2] = ["Reading additional input from stdin", "WARNING: proceeding"];
+const CHATTER: [&str; 3] = ["Reading additional input from stdin", "WARNING: proceeding", LOG_LINE];
+
+/// How a line of OpenCode's log begins.
+pub(super) const LOG_LINE: &str = "timestamp=";
 
 /// A text, empty if there is none.
 pub(super) fn text(value: &Value) -> String {
@@ -81,10 +84,20 @@ pub(super) fn broke(exit: Exit, stderr_tail: &str, missing: &str) -> AgentEvent 
         Exit::Code(code) => format!("exited with {code}"),
         Exit::Signal(signal) => format!("was ended by signal {signal}"),
     };
-    let detail = if last.is_empty() { format!("{how} {missing}") } else { last };
+    let detail = match (exit, last.is_empty()) {
+        (_, true) => format!("{how} {missing}"),
+        (Exit::Signal(_), false) => format!("{how} {missing}; its last lines were:\n{last}"),
+        (Exit::Code(_), false) => last,
+    };
     let mut failure = failure(Told { text: &detail, ..Told::default() }, Clock::default());
-    if failure.class == FailureClass::Unknown {
-        failure.class = FailureClass::Crashed;
+    match exit {
+        // What it printed before is not why it was killed.
+        Exit::Signal(_) => {
+            failure.class = FailureClass::Crashed;
+            failure.resets_at = None;
+        }
+        Exit::Code(_) if failure.class == FailureClass::Unknown => failure.class = FailureClass::Crashed,
+        Exit::Code(_) => {}
     }
     AgentEvent::TurnEnded(TurnOutcome::Failed(failure))
 }

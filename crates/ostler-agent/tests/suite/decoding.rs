@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ostler_agent::agent::{Agent as _, Clock, Source};
+use ostler_agent::agent::{Agent, Clock, Exit, Source};
 use ostler_agent::agents::{AGENTS, Claude, Codex, Command, OpenCode};
-use ostler_agent::event::{AgentEvent, Blocked, CutShort, TurnOutcome, Usage};
+use ostler_agent::event::{AgentEvent, Blocked, CutShort, Failure, FailureClass, TurnOutcome, Usage};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -163,7 +163,7 @@ fn codex_tells_sums_and_a_resumed_thread_is_charged_what_it_added() {
 
 #[test]
 fn codex_tells_its_reset_time_by_the_clock_of_the_machine() {
-    let record = json!({"type": "turn.failed", "error": {"message": "You’ve hit your usage limit. Try again at Nov 18th, 2026 11:06 AM.".replace("Try", "try")}});
+    let record = json!({"type": "turn.failed", "error": {"message": "You’ve hit your usage limit. Try again at Nov 18th, 2026 11:06 AM."}});
     let mut decoder = Codex.decoder(None);
     decoder.clock(Clock { now: None, east: -5 * 3_600 });
     let events = decoder.events(Source::Stdout, &record);
@@ -183,6 +183,119 @@ fn claude_tells_the_reset_time_of_a_quota_beforehand() {
     let events = decoder.events(Source::Stdout, &result);
     let [AgentEvent::TurnEnded(TurnOutcome::Failed(failure))] = &events[..] else { panic!("{events:?}") };
     assert_eq!(failure.resets_at, Some(1_800_000_000));
+}
+
+/// 2026-11-17 22:00:00 UTC.
+const NOW: i64 = 1_794_952_800;
+
+/// The failure that a record means, for a decoder that is asked then.
+fn failure(agent: &dyn Agent, source: Source, record: &Value) -> Failure {
+    let mut decoder = agent.decoder(None);
+    decoder.clock(Clock { now: Some(NOW), east: 0 });
+    let events = [decoder.events(source, record), decoder.quiet()].concat();
+    match events.last() {
+        Some(AgentEvent::TurnEnded(TurnOutcome::Failed(failure))) => failure.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Records as OpenCode 1.18.33 and Claude Code 2.1.197 and 2.1.325 wrote them for a 429.
+#[test]
+fn a_rate_limit_is_a_quota_with_its_reset_time() {
+    let opencode = |headers: Value| {
+        json!({"type": "error", "timestamp": 1_794_953_091_103_i64, "sessionID": "ses_e1", "error": {"name": "APIError",
+            "data": {"message": "Rate limit reached for requests", "statusCode": 429, "isRetryable": true,
+            "responseHeaders": headers, "responseBody": "{\"error\":{\"message\":\"Rate limit reached for requests\",\"type\":\"requests\",\"code\":\"rate_limit_exceeded\"}}"}}})
+    };
+    let claude = |words: &str, limits: Value| {
+        json!({"type": "assistant", "uuid": "u", "entrypoint": "sdk-cli", "sessionId": "s", "isSidechain": false,
+            "message": {"model": "<synthetic>", "stop_reason": "stop_sequence", "content": [{"type": "text", "text": words}]},
+            "error": "rate_limit", "isApiErrorMessage": true, "apiErrorStatus": 429, "quotaLimits": limits})
+    };
+    let session = "You've hit your session limit · resets 12:10am (UTC)";
+    let (stdout, transcript) = (Source::Stdout, Source::Transcript);
+    let table: [(&dyn Agent, Source, Value, Option<i64>); 8] = [
+        (&OpenCode, stdout, opencode(json!({"retry-after": "600"})), Some(NOW + 600)),
+        (&OpenCode, stdout, opencode(json!({"x-ratelimit-reset-requests": "10m0s"})), Some(NOW + 600)),
+        (&OpenCode, stdout, opencode(json!({"content-length": "102"})), None),
+        (&Claude, transcript, claude(session, Value::Null), Some(NOW + 7_859)),
+        (&Claude, transcript, claude(session, json!({"resetsAt": NOW + 7_834})), Some(NOW + 7_834)),
+        (
+            &Claude,
+            transcript,
+            claude(
+                "API Error: Request rejected (429) · This request would exceed your rate limit.",
+                Value::Null,
+            ),
+            None,
+        ),
+        (
+            &Claude,
+            stdout,
+            json!({"type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
+                "result": "API Error: Request rejected (429) · Rate limit reached. Please try again in 20s."}),
+            Some(NOW + 20),
+        ),
+        (
+            &Codex,
+            stdout,
+            json!({"type": "turn.failed", "error": {"message": "exceeded retry limit, last status: 429 Too Many Requests"}}),
+            None,
+        ),
+    ];
+    for (agent, source, record, resets_at) in table {
+        let failure = failure(agent, source, &record);
+        assert_eq!((failure.class, failure.resets_at), (FailureClass::Quota, resets_at), "{record}");
+    }
+}
+
+/// OpenCode tells of failed requests in its log alone, and of its session only there until the model answers.
+#[test]
+fn opencode_tells_its_session_and_its_retries_on_its_standard_error() {
+    let turn = "timestamp=2026-11-17T22:03:38.993Z level=INFO run=e1 message=loop session.id=ses_e1 step=0";
+    let error = |text: &str| {
+        format!(
+            "timestamp=2026-11-17T22:03:40.708Z level=ERROR run=e1 message=\"stream error\" providerID=mock \
+             modelID=m session.id=ses_e1 small=false agent=build mode=primary error.error=\"AI_APICallError: {text}\""
+        )
+    };
+    let retrying = |attempt, class, reason: &str| {
+        let reason = reason.to_owned();
+        AgentEvent::Blocked(Blocked::Retrying { attempt, limit: None, delay: None, reason, class })
+    };
+    let started = AgentEvent::Started { session: "ses_e1".to_owned(), model: None };
+    let mut decoder = OpenCode.decoder(None);
+    let table = [
+        (turn.to_owned(), vec![started]),
+        (turn.replace("ses_e1", "ses_sub"), Vec::new()),
+        (error("Rate limit reached"), vec![retrying(1, FailureClass::Quota, "Rate limit reached")]),
+        (error("Internal Server Error"), vec![retrying(2, FailureClass::Provider, "Internal Server Error")]),
+        (error("Overloaded"), vec![retrying(3, FailureClass::Overloaded, "Overloaded")]),
+        // Not tried again: an error record follows.
+        (error("Incorrect API key provided"), Vec::new()),
+        ("Error: something else".to_owned(), Vec::new()),
+    ];
+    for (line, want) in table {
+        assert_eq!(decoder.stderr_line(&line), want, "{line}");
+    }
+    let begun = json!({"type": "step_start", "sessionID": "ses_e1", "part": {}});
+    assert_eq!(decoder.events(Source::Stdout, &begun), []);
+    let again = decoder.stderr_line(&error("Overloaded"));
+    assert_eq!(again, [retrying(1, FailureClass::Overloaded, "Overloaded")], "a row is over once it answers");
+    assert_eq!(OpenCode.decoder(None).stderr_line(&error("Overloaded")).len(), 2, "without the first line");
+}
+
+/// Killed by the kernel: what was printed before is not why.
+#[test]
+fn a_signal_is_a_crash_whatever_was_printed_before() {
+    for agent in AGENTS {
+        let events = agent.decoder(None).exited(Exit::Signal(9), "Error: rate limit, try again in 20s");
+        let Some(AgentEvent::TurnEnded(TurnOutcome::Failed(failure))) = events.last() else {
+            panic!("{events:?}")
+        };
+        assert_eq!((failure.class, failure.resets_at), (FailureClass::Crashed, None), "{}", agent.name());
+        assert!(failure.detail.starts_with("was ended by signal 9 "), "{}", failure.detail);
+    }
 }
 
 proptest! {

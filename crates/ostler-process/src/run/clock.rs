@@ -10,7 +10,7 @@ use tokio::time::Instant;
 const LOOK: Duration = Duration::from_secs(30);
 
 /// Seconds since 1970.
-pub(super) fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     i64::try_from(now).unwrap_or(i64::MAX)
 }

@@ -10,7 +10,7 @@ use super::heard::{Heard, Twin};
 use super::message;
 use super::order::Order;
 use super::transcript::Last;
-use crate::agent::{Decoder, Exit, Source};
+use crate::agent::{Clock, Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, items, named, noted, small, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome, Usage, sum};
 use crate::failure::{Told, classify};
@@ -54,6 +54,8 @@ pub(in crate::agents) struct Claude {
     pub(super) last: Last,
     pub(super) order: Order,
     pub(super) session: String,
+    /// The clock that reset times in its texts are read by.
+    pub(super) clock: Clock,
 }
 
 /// Work beside the turn, by the agent's id of it.
@@ -114,6 +116,10 @@ impl Decoder for Claude {
             Turn::Awaited | Turn::Open => events.push(broke(exit, stderr_tail, "without a result")),
         }
         events
+    }
+
+    fn clock(&mut self, clock: Clock) {
+        self.clock = clock;
     }
 }
 
@@ -320,7 +326,7 @@ fn retrying(record: &Value) -> AgentEvent {
         limit: small(&record["max_retries"]),
         delay: delay.map(|delay| delay.min(LONGEST_DELAY)),
         reason,
-        class: classify(Told { status, kind, text }),
+        class: classify(Told { status, kind, text, headers: None }),
     })
 }
 

@@ -4,7 +4,6 @@
 use serde_json::{Map, Value};
 
 use super::decoder::Claude;
-use crate::agent::Clock;
 use crate::agents::reading::{Turn, added, failed, items, since, small, spent, text};
 use crate::event::{AgentEvent, Blocked, CutShort, FailureClass, TurnOutcome, Usage};
 use crate::failure::{Told, failure};
@@ -85,7 +84,7 @@ impl Claude {
         }
     }
 
-    fn failure(&self, record: &Value, words: String) -> AgentEvent {
+    fn failure(&mut self, record: &Value, words: String) -> AgentEvent {
         let subtype = record["subtype"].as_str().unwrap_or_default();
         let errors: Vec<&str> = items(&record["errors"]).iter().filter_map(Value::as_str).collect();
         let words = match (words.is_empty(), errors.is_empty()) {
@@ -94,10 +93,12 @@ impl Claude {
             (true, true) => subtype.to_owned(),
         };
         let kind = if subtype == "success" { self.error.as_str() } else { subtype };
-        let told = Told { status: small(&record["api_error_status"]), kind, text: &words };
-        let mut failure = failure(told, Clock::default());
+        let told = Told { status: small(&record["api_error_status"]), kind, text: &words, headers: None };
+        let mut failure = failure(told, self.clock);
+        let resets_at = self.resets_at.take();
         if failure.class == FailureClass::Quota {
-            failure.resets_at = failure.resets_at.or(self.resets_at);
+            // The event has the second; the text has the minute.
+            failure.resets_at = resets_at.or(failure.resets_at);
         }
         if record["stop_reason"] == "refusal" {
             failure.cut_short = Some(CutShort::Refusal);

@@ -13,9 +13,9 @@ use super::calls::ends_turn;
 use super::decoder::Claude;
 use super::heard::Twin;
 use super::message::{self, INTERRUPTED};
-use crate::agent::{Clock, TranscriptPlace, Whereabouts};
+use crate::agent::{TranscriptPlace, Whereabouts};
 use crate::agents::reading::{Turn, added, content_text, named, small, spent, text, unknown};
-use crate::event::{AgentEvent, Blocked, CutShort, Failure, TurnOutcome};
+use crate::event::{AgentEvent, Blocked, CutShort, Failure, FailureClass, TurnOutcome};
 use crate::failure::{Told, failure};
 
 /// Longest folder name that Claude Code makes of a path as it is.
@@ -91,8 +91,8 @@ impl Claude {
             Turn::Awaited | Turn::Open if interrupted => self.ended(TurnOutcome::Interrupted),
             Turn::Awaited | Turn::Open if self.last.words.is_empty() && self.last.failure.is_none() => {
                 let text = "the turn ended without an answer in its transcript";
-                let told = Told { status: None, kind: "", text };
-                self.ended(TurnOutcome::Failed(failure(told, Clock::default())))
+                let told = Told { text, ..Told::default() };
+                self.ended(TurnOutcome::Failed(failure(told, self.clock)))
             }
             Turn::Awaited | Turn::Open => self.ended_as_written(),
         });
@@ -227,8 +227,14 @@ impl Claude {
         if record["isApiErrorMessage"] == true {
             let words = content_text(&answer["content"]);
             let kind = record["error"].as_str().unwrap_or_default();
-            let told = Told { status: small(&record["apiErrorStatus"]), kind, text: &words };
-            let mut failure = failure(told, Clock::default());
+            let status = small(&record["apiErrorStatus"]);
+            let told = Told { status, kind, text: &words, headers: None };
+            let mut failure = failure(told, self.clock);
+            if failure.class == FailureClass::Quota {
+                // Newer versions write down the second; others leave the minute in the text.
+                let resets_at = record["quotaLimits"]["resetsAt"].as_i64();
+                failure.resets_at = resets_at.or(failure.resets_at);
+            }
             if answer["stop_reason"] == "refusal" {
                 failure.cut_short = Some(CutShort::Refusal);
             }

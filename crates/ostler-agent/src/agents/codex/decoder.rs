@@ -181,7 +181,7 @@ impl Codex {
         let told = match error["message"].as_str() {
             Some(words) => {
                 let kind = [&error["code"], &error["type"]].into_iter().find_map(Value::as_str);
-                Told { kind: kind.unwrap_or_default(), text: words, status: None }
+                Told { kind: kind.unwrap_or_default(), text: words, ..Told::default() }
             }
             None => Told { text: message, ..Told::default() },
         };

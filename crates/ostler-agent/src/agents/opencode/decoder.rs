@@ -3,10 +3,11 @@
 
 use serde_json::Value;
 
+use super::log;
 use crate::agent::{Clock, Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, cut_short, failed, named, small, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, CutShort, FailureClass, Part, ToolResult, TurnOutcome, Usage};
-use crate::failure::{Told, failure};
+use crate::failure::{Told, classify, failure};
 use crate::prices::{Prices, Tokens};
 
 /// Reads OpenCode.
@@ -23,6 +24,10 @@ pub(in crate::agents) struct OpenCode {
     last_step: Vec<AgentEvent>,
     prices: Option<Prices>,
     is_unpriced: bool,
+    /// Requests that failed since the last record.
+    failed_requests: u32,
+    /// The clock that reset times are counted from.
+    clock: Clock,
 }
 
 impl Decoder for OpenCode {
@@ -31,6 +36,7 @@ impl Decoder for OpenCode {
         if source == Source::Transcript {
             return vec![unknown("transcript", kind)];
         }
+        self.failed_requests = 0;
         let mut events = self.begun(record);
         let part = &record["part"];
         match kind {
@@ -86,6 +92,25 @@ impl Decoder for OpenCode {
     fn set_prices(&mut self, prices: Prices) {
         self.prices = Some(prices);
     }
+
+    fn stderr_line(&mut self, line: &str) -> Vec<AgentEvent> {
+        if self.turn == Turn::Ended {
+            return Vec::new();
+        }
+        let (session, failed) = match log::read(line) {
+            Some(log::Entry::Turn { session }) => (session, None),
+            Some(log::Entry::RequestFailed { session, text }) => (session, Some(text)),
+            None => return Vec::new(),
+        };
+        // The first is the run's own; further ones are sub-agents'.
+        let mut events = if self.session.is_empty() { self.entered(session) } else { Vec::new() };
+        events.extend(failed.and_then(|text| self.retrying(&text)));
+        events
+    }
+
+    fn clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
 }
 
 impl OpenCode {
@@ -95,10 +120,7 @@ impl OpenCode {
             self.turn = Turn::Open;
         }
         match named(&record["sessionID"]) {
-            Some(session) if session != self.session => {
-                self.session.clone_from(&session);
-                vec![AgentEvent::Started { session, model: None }]
-            }
+            Some(session) if session != self.session => self.entered(session),
             _ => Vec::new(),
         }
     }
@@ -114,6 +136,30 @@ impl OpenCode {
             events.push(AgentEvent::Unpriced { model: prices.model(None).to_owned() });
         }
         events
+    }
+
+    fn entered(&mut self, session: String) -> Vec<AgentEvent> {
+        self.session.clone_from(&session);
+        vec![AgentEvent::Started { session, model: None }]
+    }
+
+    /// A request that failed is tried again, without a record, for a minute and more. What another request would not
+    /// change is not: an error record follows at once.
+    fn retrying(&mut self, text: &str) -> Option<AgentEvent> {
+        let class = match classify(Told { text, ..Told::default() }) {
+            FailureClass::Auth | FailureClass::Model => return None,
+            // The log leaves out the status.
+            FailureClass::Unknown => FailureClass::Provider,
+            class => class,
+        };
+        self.failed_requests = self.failed_requests.saturating_add(1);
+        Some(AgentEvent::Blocked(Blocked::Retrying {
+            attempt: self.failed_requests,
+            limit: None,
+            delay: None,
+            reason: text.to_owned(),
+            class,
+        }))
     }
 
     /// A call is told once, when it is over.
@@ -157,8 +203,9 @@ impl OpenCode {
                 status: small(&data["statusCode"]),
                 kind: kinds.into_iter().find_map(Value::as_str).unwrap_or_default(),
                 text: &words,
+                headers: data["responseHeaders"].as_object(),
             },
-            Clock::default(),
+            self.clock,
         );
         if self.turn == Turn::Ended {
             return AgentEvent::Noted { text: words };

@@ -23,6 +23,9 @@ use crate::run::writer::Writer;
 /// Read at once: as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
 
+/// Longest line of its standard error that is read; agents log whole requests there.
+const LONGEST_LOG_LINE: usize = 64 * 1024;
+
 /// How much of the end of its standard error is looked at for why an agent failed.
 const TAIL: usize = 8 * 1024;
 
@@ -34,6 +37,7 @@ pub(in crate::run) struct Pipes {
     pub(super) writer: Writer,
     pub(super) ear: Ear,
     framer: Framer,
+    err_framer: Framer,
     /// The end of its standard error.
     pub(super) tail: Vec<u8>,
     pub(super) transcript: Transcript,
@@ -62,6 +66,7 @@ impl Pipes {
             writer,
             ear,
             framer: Framer::default(),
+            err_framer: Framer::with_longest(LONGEST_LOG_LINE),
             tail: Vec::new(),
             transcript,
             out: vec![0; CHUNK],
@@ -88,7 +93,7 @@ impl Round<'_, '_> {
     pub(super) async fn piped(&mut self, arrived: Arrived) -> Result<(), JournalError> {
         match arrived {
             Arrived::Bytes(Stream::Stdout, count) => self.said(count).await,
-            Arrived::Bytes(Stream::Stderr | Stream::Terminal, count) => self.muttered(count),
+            Arrived::Bytes(Stream::Stderr | Stream::Terminal, count) => self.on_stderr(count).await,
             Arrived::Grown(files) => self.grew(&files).await,
         }
     }
@@ -123,17 +128,30 @@ impl Round<'_, '_> {
         Ok(())
     }
 
-    /// Chatter on the side is no sign of life; its end may tell why an agent failed.
-    fn muttered(&mut self, count: usize) -> Result<(), JournalError> {
+    /// Standard error is no sign of life, but for the lines that the agent's decoder knows. Its end may tell why an agent
+    /// failed.
+    async fn on_stderr(&mut self, count: usize) -> Result<(), JournalError> {
         let Some(pipes) = self.contact.pipes() else { return Ok(()) };
         let bytes = &pipes.err[..count];
         self.run.desk.raw(Stream::Stderr, bytes)?;
+        let (mut events, decoder) = (Vec::new(), &mut pipes.decoder);
+        let mut read = |frame: Frame<'_>| {
+            if let Frame::Line(line) = frame {
+                events.extend(decoder.stderr_line(&String::from_utf8_lossy(line)));
+            }
+        };
         if bytes.is_empty() {
+            pipes.err_framer.finish(&mut read);
             pipes.stderr = None;
+        } else {
+            pipes.err_framer.feed(bytes, &mut read);
         }
         pipes.tail.extend_from_slice(bytes);
         let over = pipes.tail.len().saturating_sub(TAIL);
         pipes.tail.drain(..over);
+        for event in events {
+            self.heard(event).await?;
+        }
         Ok(())
     }
 
