@@ -3,12 +3,14 @@
 //! What is missing and what was found is told by others; nothing here looks for it. Evidence outranks how the process
 //! ended: a result that was given stays given, whatever signal came after it. With a bridge, done is what the bridge
 //! recorded, and nothing that the agent says besides. A run goes on in the same session, within bounds: so often in all,
-//! and so often without progress.
+//! and so often without progress. After an outage or a crash it pauses first, longer each time.
 
+mod backoff;
 mod evidence;
 
 use std::time::Duration;
 
+pub use backoff::FIRST_PAUSE;
 pub use evidence::{Evidence, Grade, Marker};
 
 use crate::agent::Exit;
@@ -20,13 +22,24 @@ use crate::standing::Standing;
 use crate::stopping::StopReason;
 use crate::waiting::Reach;
 use crate::watchdog::Limits;
+use backoff::{Pause, pause};
 
 /// Resumes in a row without progress. A third one has not been seen to help.
 const FRUITLESS_RESUMES: u32 = 2;
 
-/// Waits for a quota in one run. More are a provider whose reset times are not true: the longest wait that is allowed
-/// by default has room for three windows of five hours.
+/// Waits in a row, without progress, for a quota whose reset is known. More are a provider whose reset times are not
+/// true: the longest wait that is allowed by default has room for three windows of five hours.
 const MOST_WAITS: u32 = 5;
+
+/// Waits in a row, without progress, for a quota whose reset is not known. By default `max_wait` comes first.
+const MOST_BLIND_WAITS: u32 = 40;
+
+/// Waits for a quota in one run, whatever came of them.
+const MOST_WAITS_OF_A_RUN: u32 = 500;
+
+/// Exit codes with which a shell reports that a signal ended its program: `SIGILL`, `SIGABRT`, `SIGBUS`, `SIGFPE`,
+/// `SIGKILL`, `SIGSEGV`. A program may be a wrapper script.
+const KILLED: [i32; 6] = [132, 134, 135, 136, 137, 139];
 
 /// What is added to every wait for a quota: clocks differ.
 const LEAST_JITTER: Duration = Duration::from_secs(1);
@@ -52,6 +65,8 @@ const NO_MARKER: &str = "the agent's own word that it is done";
 pub struct Policy {
     /// Resumes in all.
     pub max_resumes: u32,
+    /// The first pause before a resume after an outage or a crash. Later ones are multiples of it.
+    pub resume_pause: Duration,
     /// What is done about a used-up quota.
     pub quota: OnQuota,
     /// The limits of the run, to name them.
@@ -78,8 +93,12 @@ pub struct Ending<'a> {
     pub exit: Option<Exit>,
     /// Why it was stopped, if it was.
     pub stop: Option<&'a StopReason>,
+    /// The failure that the agent last reported before it waited to try again, if nothing else came since.
+    pub retrying: Option<&'a Failure>,
     /// The agent's id of the session, without which nothing can be resumed.
     pub session: Option<&'a str>,
+    /// Whether the agent did something of its task.
+    pub work: Work,
     /// Whether it got on since the last decision.
     pub progress: Progress,
     /// What is required and was not found.
@@ -131,6 +150,26 @@ impl Ending<'_> {
         handed.into_iter().chain(self.missing.iter().cloned()).collect()
     }
 
+    /// Whether the session can be resumed, or the task given again. A task without a session is given again only if
+    /// nothing was done of it, which nobody knows of a program that writes no records.
+    fn can_go_on(&self) -> bool {
+        let is_untouched =
+            self.work == Work::None && self.progress == Progress::None && self.marker != Marker::ExitCode;
+        self.session.is_some() || is_untouched
+    }
+
+    /// Whether a signal that Ostler did not send ended the process.
+    fn is_killed(&self) -> bool {
+        // These two stop a process that lives.
+        let is_ours =
+            matches!(self.stop, Some(StopReason::Completed | StopReason::Rule { rule: Rule::AfterResult }));
+        match self.exit {
+            Some(Exit::Signal(_)) => !is_ours,
+            Some(Exit::Code(code)) => KILLED.contains(&code) && !is_ours,
+            None => false,
+        }
+    }
+
     /// Whether the bridge has recorded, in this run, all that makes it complete.
     fn is_proven(&self) -> bool {
         self.bridge.is_some() && self.missing().is_empty()
@@ -149,6 +188,15 @@ pub enum Progress {
     Made,
     /// It did not.
     None,
+}
+
+/// Whether an agent did something of its task: said something, or called a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Nothing is known of.
+    None,
+    /// It began.
+    Begun,
 }
 
 /// The time on the wall, for waits that end at a time of day.
@@ -192,18 +240,38 @@ pub enum Decision {
 }
 
 /// What a parked run waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Until {
     /// The quota, which is there again after this time.
     Quota {
         /// How long.
         wait: Duration,
+        /// Whether the provider said so.
+        reset: Reset,
+    },
+    /// A provider that failed, or a machine on which the agent was killed: after this time it is tried again.
+    Outage {
+        /// How long.
+        wait: Duration,
+        /// What failed.
+        class: FailureClass,
+        /// In the agent's words.
+        detail: String,
     },
     /// The provider can be reached again, within what is left of the longest wait.
     Reachable {
         /// How long that is.
         patience: Duration,
     },
+}
+
+/// Whether it is known when a quota resets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reset {
+    /// The agent reported it.
+    Known,
+    /// It is tried again after growing pauses.
+    Unknown,
 }
 
 /// Why a session is resumed.
@@ -223,14 +291,18 @@ pub struct Completion {
     policy: Policy,
     resumes: u32,
     fruitless: u32,
+    /// Failures of the provider and crashes in a row, without progress.
+    failures: u32,
+    /// Waits for a quota in a row, without progress.
     waits: u32,
+    all_waits: u32,
     outages: u32,
 }
 
 impl Completion {
     /// For a run that was not resumed yet.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, resumes: 0, fruitless: 0, waits: 0, outages: 0 }
+        Self { policy, resumes: 0, fruitless: 0, failures: 0, waits: 0, all_waits: 0, outages: 0 }
     }
 
     /// How often the session was resumed, waits for a quota or the network left out.
@@ -241,7 +313,7 @@ impl Completion {
     /// What becomes of the run. Always comes to an end: resumes and waits are counted.
     pub fn decide(&mut self, ending: &Ending<'_>) -> Decision {
         match ending.progress {
-            Progress::Made => self.fruitless = 0,
+            Progress::Made => (self.fruitless, self.failures, self.waits) = (0, 0, 0),
             Progress::None => {}
         }
         if ending.is_proven() {
@@ -302,8 +374,13 @@ impl Completion {
     fn not_done(&mut self, ending: &Ending<'_>) -> Decision {
         match ending.stop {
             Some(StopReason::Rule { rule }) => match rule {
-                Rule::Silence => self.stalled(ending),
-                Rule::Start | Rule::OpenCall | Rule::Loop => Decision::Outcome(stalled(*rule, ending)),
+                Rule::Start | Rule::Silence => match ending.retrying {
+                    // It is not stuck: it waits for a provider that fails, and some agents wait for hours.
+                    Some(failure) if is_of_the_provider(failure) => self.failed(failure, ending),
+                    Some(_) | None if *rule == Rule::Silence => self.stalled(ending),
+                    Some(_) | None => Decision::Outcome(stalled(*rule, ending)),
+                },
+                Rule::OpenCall | Rule::Loop => Decision::Outcome(stalled(*rule, ending)),
                 Rule::Ceiling => timed_out(Limit::Ceiling { time: self.policy.limits.ceiling }),
                 Rule::MaxWait => timed_out(Limit::MaxWait { time: self.policy.limits.max_wait }),
                 // These end a process that was over anyway.
@@ -325,11 +402,15 @@ impl Completion {
         match (ending.turn, ending.exit, ending.marker) {
             (Some(TurnOutcome::Failed(failure)), _, _) => self.failed(failure, ending),
             (None, Some(Exit::Code(0)), Marker::ExitCode) => self.claimed(ending),
-            (None, Some(Exit::Code(code)), _) if code != 0 => crashed(format!("it exited with code {code}")),
-            (None, Some(Exit::Signal(signal)), _) => crashed(format!("it was ended by signal {signal}")),
+            (None, Some(Exit::Code(code)), _) if code != 0 => {
+                self.crashed(format!("it exited with code {code}"), ending)
+            }
+            (None, Some(Exit::Signal(signal)), _) => {
+                self.crashed(format!("it was ended by signal {signal}"), ending)
+            }
             // Whoever killed it does not want it to be started again.
             (Some(TurnOutcome::Interrupted | TurnOutcome::Called) | None, None, _) => {
-                crashed(UNGUARDED.to_owned())
+                self.crashed(UNGUARDED.to_owned(), ending)
             }
             (
                 Some(TurnOutcome::Done { .. } | TurnOutcome::Interrupted | TurnOutcome::Called) | None,
@@ -351,39 +432,62 @@ impl Completion {
                 Some(limit) => timed_out(limit),
                 None => agent_failed(failure),
             },
-            FailureClass::Provider => self.offline(ending).unwrap_or_else(|| agent_failed(failure)),
-            FailureClass::Auth
-            | FailureClass::Overloaded
-            | FailureClass::Model
-            | FailureClass::Crashed
-            | FailureClass::Unknown => agent_failed(failure),
+            FailureClass::Provider => match self.offline(ending) {
+                Some(decision) => decision,
+                None => self.after_outage(failure, ending),
+            },
+            FailureClass::Overloaded => self.after_outage(failure, ending),
+            FailureClass::Crashed if ending.is_killed() => self.after_outage(failure, ending),
+            FailureClass::Auth | FailureClass::Model | FailureClass::Crashed | FailureClass::Unknown => {
+                agent_failed(failure)
+            }
         }
     }
 
-    /// Waits, if that is wanted, if it is known until when, and if that is not too long.
+    fn crashed(&mut self, detail: String, ending: &Ending<'_>) -> Decision {
+        let failure = Failure { class: FailureClass::Crashed, detail, resets_at: None, cut_short: None };
+        self.failed(&failure, ending)
+    }
+
+    /// Pauses, then resumes the session: an outage may pass, and another process may find more memory. Such a resume is
+    /// counted like any other.
+    fn after_outage(&mut self, failure: &Failure, ending: &Ending<'_>) -> Decision {
+        let wait = pause(Pause::Outage, self.policy.resume_pause, self.failures, ending.wall.jitter);
+        let may_go_on = ending.can_go_on()
+            && self.resumes < self.policy.max_resumes
+            && ending.forbidden.is_none()
+            && wait <= ending.wall.patience;
+        if !may_go_on {
+            return agent_failed(failure);
+        }
+        self.resumes += 1;
+        self.failures = self.failures.saturating_add(1);
+        let until = Until::Outage { wait, class: failure.class, detail: failure.detail.clone() };
+        Decision::Park { until, prompt: prompt(Cause::Environment, &[]) }
+    }
+
+    /// Waits, if that is wanted and not too long: until the reset, or for a pause that grows if that is not known.
     fn out_of_quota(&mut self, failure: &Failure, ending: &Ending<'_>) -> Decision {
         let over = RunOutcome::Quota { resets_at: failure.resets_at, detail: failure.detail.clone() };
-        let (OnQuota::Wait, Some(resets_at), Some(_)) =
-            (self.policy.quota, failure.resets_at, ending.session)
-        else {
+        if self.policy.quota == OnQuota::Report || !ending.can_go_on() {
             return Decision::Outcome(over);
+        }
+        let (wait, reset, most) = match failure.resets_at {
+            Some(resets_at) => (until_reset(resets_at, ending.wall), Reset::Known, MOST_WAITS),
+            None => {
+                let (first, jitter) = (self.policy.resume_pause, ending.wall.jitter);
+                (pause(Pause::RateLimit, first, self.waits, jitter), Reset::Unknown, MOST_BLIND_WAITS)
+            }
         };
-        let until_reset = u64::try_from(resets_at.saturating_sub(ending.wall.now)).unwrap_or(0);
-        let until_reset = Duration::from_secs(until_reset);
-        // After a short wait nobody wants a long one.
-        let jitter = match until_reset {
-            Duration::ZERO => ending.wall.jitter,
-            time => ending.wall.jitter.min(LEAST_JITTER.saturating_add(time / 2)),
-        };
-        let wait = until_reset.saturating_add(jitter);
-        if wait > ending.wall.patience || self.waits >= MOST_WAITS {
+        if wait > ending.wall.patience || self.waits >= most || self.all_waits >= MOST_WAITS_OF_A_RUN {
             return Decision::Outcome(over);
         }
         if let Some(limit) = ending.forbidden {
             return timed_out(limit);
         }
         self.waits += 1;
-        Decision::Park { until: Until::Quota { wait }, prompt: prompt(Cause::Environment, &[]) }
+        self.all_waits += 1;
+        Decision::Park { until: Until::Quota { wait, reset }, prompt: prompt(Cause::Environment, &[]) }
     }
 
     /// Waits for the network if it is gone, which is nobody's fault: no resume is counted. A run that may not be resumed
@@ -494,8 +598,28 @@ fn agent_failed(failure: &Failure) -> Decision {
     Decision::Outcome(RunOutcome::AgentFailed { class, detail })
 }
 
-fn crashed(detail: String) -> Decision {
-    Decision::Outcome(RunOutcome::AgentFailed { class: FailureClass::Crashed, detail })
+/// Whether a failure is the provider's, so that a later request may be answered.
+fn is_of_the_provider(failure: &Failure) -> bool {
+    match failure.class {
+        FailureClass::Quota | FailureClass::Overloaded | FailureClass::Provider => true,
+        FailureClass::Auth
+        | FailureClass::Model
+        | FailureClass::Crashed
+        | FailureClass::Limit
+        | FailureClass::Unknown => false,
+    }
+}
+
+/// How long it is until then, with a little more: clocks differ, and many come back at that second.
+fn until_reset(resets_at: i64, wall: Wall) -> Duration {
+    let until_reset = u64::try_from(resets_at.saturating_sub(wall.now)).unwrap_or(0);
+    let until_reset = Duration::from_secs(until_reset);
+    // After a short wait nobody wants a long one.
+    let jitter = match until_reset {
+        Duration::ZERO => wall.jitter,
+        time => wall.jitter.min(LEAST_JITTER.saturating_add(time / 2)),
+    };
+    until_reset.saturating_add(jitter)
 }
 
 fn timed_out(limit: Limit) -> Decision {

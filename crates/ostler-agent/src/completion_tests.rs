@@ -7,7 +7,8 @@ const DONE: TurnOutcome = TurnOutcome::Done { text: String::new() };
 const WALL: Wall = Wall { now: 1_000, jitter: Duration::from_secs(7), patience: Duration::from_secs(43_200) };
 
 fn policy() -> Policy {
-    Policy { max_resumes: 3, quota: OnQuota::Report, limits: Limits::default() }
+    let limits = Limits::default();
+    Policy { max_resumes: 3, resume_pause: FIRST_PAUSE, quota: OnQuota::Report, limits }
 }
 
 /// An agent that said nothing and exited with 0, in a session that can be resumed.
@@ -17,7 +18,9 @@ fn ending() -> Ending<'static> {
         marker: Marker::Record,
         exit: Some(Exit::Code(0)),
         stop: None,
+        retrying: None,
         session: Some("s"),
+        work: Work::Begun,
         progress: Progress::None,
         missing: &[],
         found: &[],
@@ -49,7 +52,15 @@ fn told(decision: &Decision) -> String {
             format!("complete: {}", grades.join(", "))
         }
         Decision::Resume { missing, cause, .. } => format!("resume, {cause:?}: {}", missing.join(", ")),
-        Decision::Park { until: Until::Quota { wait }, .. } => format!("park for {} s", wait.as_secs()),
+        Decision::Park { until: Until::Quota { wait, reset: Reset::Known }, .. } => {
+            format!("park for {} s", wait.as_secs())
+        }
+        Decision::Park { until: Until::Quota { wait, reset: Reset::Unknown }, .. } => {
+            format!("park, reset unknown, for {} s", wait.as_secs())
+        }
+        Decision::Park { until: Until::Outage { wait, class, .. }, .. } => {
+            format!("park, {class:?}, for {} s", wait.as_secs())
+        }
         Decision::Park { until: Until::Reachable { .. }, .. } => "park, offline".to_owned(),
         Decision::Outcome(outcome) => {
             format!("{}, {}", outcome.name(), serde_json::to_string(outcome).unwrap())
@@ -152,8 +163,8 @@ fn stops_and_failures_become_outcomes() {
             r#"timed_out, {"outcome":"timed_out","limit":{"limit":"max_wait","time":{"secs":43200,"nanos":0}}}"#,
         ),
         (
-            "a crash",
-            Ending { exit: Some(Exit::Signal(11)), ..ending() },
+            "a signal after the claim, which was ours",
+            Ending { exit: Some(Exit::Signal(11)), ..stopped(&StopReason::Completed) },
             r#"agent_failed, {"outcome":"agent_failed","class":"crashed","detail":"it was ended by signal 11"}"#,
         ),
         (
@@ -190,10 +201,19 @@ fn stops_and_failures_become_outcomes() {
 #[test]
 fn failures_of_a_turn_keep_their_class() {
     use FailureClass::{Auth, Crashed, Limit as OwnLimit, Model, Overloaded, Provider, Unknown};
-    for class in [Auth, Crashed, OwnLimit, Model, Overloaded, Provider, Unknown] {
+    let no_resumes = Policy { max_resumes: 0, ..policy() };
+    for (class, policy) in [
+        (Auth, policy()),
+        (Crashed, policy()),
+        (OwnLimit, policy()),
+        (Model, policy()),
+        (Unknown, policy()),
+        (Overloaded, no_resumes),
+        (Provider, no_resumes),
+    ] {
         let turn = failed(class, None);
         let want = RunOutcome::AgentFailed { class, detail: "words".to_owned() };
-        let got = Completion::new(policy()).decide(&Ending { turn: Some(&turn), ..ending() });
+        let got = Completion::new(policy).decide(&Ending { turn: Some(&turn), ..ending() });
         assert_eq!(got, Decision::Outcome(want), "{class:?}");
     }
     let turn = failed(OwnLimit, None);
@@ -212,7 +232,8 @@ fn quota() {
         ("until the reset, and a little more", patient, Some(4_600), Some("s"), "park for 3607 s".to_owned()),
         ("a reset in the past", patient, Some(5), Some("s"), "park for 7 s".to_owned()),
         ("a reset before all time", patient, Some(i64::MIN), Some("s"), "park for 7 s".to_owned()),
-        ("no reset is known", patient, None, Some("s"), over("null")),
+        ("no reset is known", patient, None, Some("s"), "park, reset unknown, for 67 s".to_owned()),
+        ("no reset is known, and waiting is not wanted", policy(), None, Some("s"), over("null")),
         ("too long", patient, Some(100_000), Some("s"), over("100000")),
         ("no session to resume", patient, Some(4_600), None, over("4600")),
     ];
@@ -244,6 +265,119 @@ fn waits_for_a_quota_are_counted() {
         .take_while(|decision| matches!(decision, Decision::Park { .. }));
     assert_eq!(waits.count(), 5);
     assert_eq!(completion.resumes(), 0);
+}
+
+#[test]
+fn waits_for_a_limit_without_a_reset_time_grow_and_start_anew_after_progress() {
+    let mut completion = Completion::new(Policy { quota: OnQuota::Wait, ..policy() });
+    let turn = failed(FailureClass::Quota, None);
+    let plain = Ending { turn: Some(&turn), wall: Wall { jitter: Duration::ZERO, ..WALL }, ..ending() };
+    let mut waited = |progress| told(&completion.decide(&Ending { progress, ..plain }));
+    for seconds in [60, 120, 300, 600, 1_200, 1_800, 1_800] {
+        assert_eq!(waited(Progress::None), format!("park, reset unknown, for {seconds} s"));
+    }
+    assert_eq!(waited(Progress::Made), "park, reset unknown, for 60 s");
+    assert_eq!(completion.resumes(), 0);
+}
+
+#[test]
+fn outages_and_crashes_are_resumed_after_growing_pauses() {
+    use FailureClass::{Auth, Crashed, Model, Overloaded, Provider, Unknown};
+    let turn = |class| failed(class, None);
+    let (overloaded, provider, crashed) = (turn(Overloaded), turn(Provider), turn(Crashed));
+    let killed = Ending { exit: Some(Exit::Signal(9)), ..ending() };
+    let over = |class: &str| format!("agent_failed, {{\"outcome\":\"agent_failed\",\"class\":\"{class}\"");
+    let table = [
+        ("503", Ending { turn: Some(&overloaded), ..ending() }, "Overloaded", over("overloaded")),
+        ("500", Ending { turn: Some(&provider), ..ending() }, "Provider", over("provider")),
+        ("killed in its turn", Ending { turn: Some(&crashed), ..killed }, "Crashed", over("crashed")),
+        ("killed without a word", killed, "Crashed", over("crashed")),
+        (
+            "killed behind a shell",
+            Ending { turn: Some(&crashed), exit: Some(Exit::Code(137)), ..ending() },
+            "Crashed",
+            over("crashed"),
+        ),
+    ];
+    for (name, ending, class, over) in table {
+        let mut completion = Completion::new(policy());
+        for seconds in [12, 67, 187] {
+            assert_eq!(
+                told(&completion.decide(&ending)),
+                format!("park, {class}, for {seconds} s"),
+                "{name}"
+            );
+        }
+        let last = told(&completion.decide(&ending));
+        assert!(last.starts_with(&over), "{name}: {last}");
+        assert_eq!(completion.resumes(), 3, "{name}");
+    }
+
+    let (auth, model, unknown) = (turn(Auth), turn(Model), turn(Unknown));
+    let limit = Some(Limit::MaxTurns { turns: 1 });
+    let patience = Wall { patience: Duration::from_secs(11), ..WALL };
+    let again = Ending { session: None, work: Work::None, ..killed };
+    let table = [
+        ("a rejected key", Ending { turn: Some(&auth), ..ending() }, "agent_failed"),
+        ("a bad request", Ending { turn: Some(&model), ..ending() }, "agent_failed"),
+        ("an unknown failure", Ending { turn: Some(&unknown), ..ending() }, "agent_failed"),
+        (
+            "an exit with code 1",
+            Ending { turn: Some(&crashed), exit: Some(Exit::Code(1)), ..ending() },
+            "agent_failed",
+        ),
+        ("no turn is left", Ending { turn: Some(&overloaded), forbidden: limit, ..ending() }, "agent_failed"),
+        (
+            "the pause is too long",
+            Ending { turn: Some(&overloaded), wall: patience, ..ending() },
+            "agent_failed",
+        ),
+        ("nothing was done yet", again, "park, Crashed"),
+        ("no session, and it worked", Ending { work: Work::Begun, ..again }, "agent_failed"),
+        ("no session, and files changed", Ending { progress: Progress::Made, ..again }, "agent_failed"),
+        ("a command", Ending { marker: Marker::ExitCode, ..again }, "agent_failed"),
+    ];
+    for (name, ending, want) in table {
+        assert!(first(&ending).starts_with(want), "{name}: {}", first(&ending));
+    }
+}
+
+#[test]
+fn pauses_start_anew_after_progress() {
+    let turn = failed(FailureClass::Overloaded, None);
+    let failing = Ending { turn: Some(&turn), ..ending() };
+    let mut completion = Completion::new(policy());
+    assert_eq!(told(&completion.decide(&failing)), "park, Overloaded, for 12 s");
+    assert_eq!(told(&completion.decide(&failing)), "park, Overloaded, for 67 s");
+    let worked = Ending { progress: Progress::Made, ..failing };
+    assert_eq!(told(&completion.decide(&worked)), "park, Overloaded, for 12 s");
+    assert!(told(&completion.decide(&failing)).starts_with("agent_failed"), "three resumes, whatever for");
+}
+
+#[test]
+fn an_agent_that_waits_silently_for_its_provider_is_not_stuck() {
+    use FailureClass::{Auth, Overloaded, Provider, Quota};
+    let rules = [rule(Rule::Silence), rule(Rule::Start)];
+    let patient = Policy { quota: OnQuota::Wait, ..policy() };
+    for stop in &rules {
+        for (class, policy, want) in [
+            (Quota, policy(), "quota, "),
+            (Quota, patient, "park, reset unknown, for 67 s"),
+            (Overloaded, policy(), "park, Overloaded, for 12 s"),
+            (Provider, policy(), "park, Provider, for 12 s"),
+        ] {
+            let retrying = failure(class, None);
+            let ending = Ending { stop: Some(stop), retrying: Some(&retrying), ..ending() };
+            let decided = told(&Completion::new(policy).decide(&ending));
+            assert!(decided.starts_with(want), "{class:?} {stop:?}: {decided}");
+        }
+    }
+    let retrying = failure(Auth, None);
+    let stuck = Ending { stop: Some(&rules[1]), retrying: Some(&retrying), ..ending() };
+    assert!(first(&stuck).starts_with("stalled"), "{}", first(&stuck));
+    let (open_call, retrying) = (rule(Rule::OpenCall), failure(Overloaded, None));
+    let stuck = Ending { stop: Some(&open_call), retrying: Some(&retrying), ..ending() };
+    assert!(first(&stuck).starts_with("stalled"), "a tool is silent: {}", first(&stuck));
 }
 
 /// How many resumes are allowed, and the ends of processes with what becomes of the run.
@@ -394,7 +528,7 @@ proptest! {
                 Decision::Outcome(_) => {}
             }
         }
-        prop_assert!(went_on <= max_resumes + MOST_WAITS);
+        prop_assert!(went_on <= max_resumes + MOST_WAITS_OF_A_RUN);
         prop_assert!(completion.resumes() <= max_resumes);
     }
 }
@@ -428,8 +562,12 @@ fn an_agent_that_is_offline_is_waited_for_at_no_cost() {
         ("another failure", Ending { turn: Some(&model), ..away }, "agent_failed"),
         ("a tool is silent", Ending { stop: Some(&open_call), ..away }, "stalled"),
         ("it is done", Ending { turn: Some(&DONE), stop: Some(&silence), ..away }, "complete"),
-        ("it was reached", Ending { turn: Some(&provider), reach: Reach::Reachable, ..away }, "agent_failed"),
-        ("not known", Ending { turn: Some(&provider), reach: Reach::Unknown, ..away }, "agent_failed"),
+        (
+            "it was reached",
+            Ending { turn: Some(&provider), reach: Reach::Reachable, ..away },
+            "park, Provider",
+        ),
+        ("not known", Ending { turn: Some(&provider), reach: Reach::Unknown, ..away }, "park, Provider"),
     ];
     for (name, ending, want) in table {
         assert!(first(&ending).starts_with(want), "{name}: {}", first(&ending));
@@ -442,6 +580,9 @@ fn an_agent_that_is_offline_is_waited_for_at_no_cost() {
         assert_eq!(told(&completion.decide(&failing)), "park, offline");
     }
     assert_eq!(completion.resumes(), 0);
+    for _ in 0..3 {
+        assert!(told(&completion.decide(&failing)).starts_with("park, Provider"), "as after any outage");
+    }
     assert!(told(&completion.decide(&failing)).starts_with("agent_failed"), "it comes to an end");
 }
 

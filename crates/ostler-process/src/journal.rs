@@ -84,6 +84,8 @@ pub struct Given {
     pub env: Vec<String>,
     /// How often it may be resumed.
     pub max_resumes: Option<u32>,
+    /// The first pause before a resume after an outage or a crash, in milliseconds.
+    pub resume_pause_ms: Option<u64>,
     /// Whether it waits for a quota.
     pub wait_for_quota: bool,
     /// US dollars that it may spend.

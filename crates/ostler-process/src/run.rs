@@ -33,7 +33,7 @@ use ostler_agent::budget::{Ledger, Unmeasured};
 use ostler_agent::check::Checked;
 use ostler_agent::command_line;
 use ostler_agent::completion::{
-    Cause, Completion, Decision, Ending, Evidence, Handed, Marker, Progress, Until, Wall,
+    Cause, Completion, Decision, Ending, Evidence, Handed, Marker, Progress, Reset, Until, Wall, Work,
 };
 use ostler_agent::event::Usage;
 use ostler_agent::outcome::{Limit, RunOutcome};
@@ -292,9 +292,20 @@ impl<'a> Run<'a> {
                 Decision::Resume { prompt, missing, .. } => {
                     (prompt, format!("still missing: {}", missing.join(", ")))
                 }
-                Decision::Park { until: Until::Quota { wait }, prompt } => {
-                    self.park(wait).await?;
-                    (prompt, "the quota is there again".to_owned())
+                Decision::Park { until: Until::Quota { wait, reset }, prompt } => {
+                    let (reason, then) = match reset {
+                        Reset::Known => ("the usage limit is reached", "the quota is there again"),
+                        Reset::Unknown => {
+                            ("a rate limit is reached, without a reset time", "the rate limit may be over")
+                        }
+                    };
+                    self.park(reason.to_owned(), wait).await?;
+                    (prompt, then.to_owned())
+                }
+                Decision::Park { until: Until::Outage { wait, class, detail }, prompt } => {
+                    let reason = wording::outage(class, &detail);
+                    self.park(reason.clone(), wait).await?;
+                    (prompt, format!("trying again: {reason}"))
                 }
                 Decision::Park { until: Until::Reachable { patience }, prompt } => {
                     match self.wait_for_the_network(patience).await? {
@@ -406,7 +417,9 @@ impl<'a> Run<'a> {
             },
             exit: rounded.exit,
             stop: rounded.stop.as_ref(),
+            retrying: rounded.retrying.as_ref(),
             session: self.session.as_deref(),
+            work: if self.has_worked { Work::Begun } else { Work::None },
             progress,
             missing: &[],
             found: &[],
@@ -428,12 +441,9 @@ impl<'a> Run<'a> {
     }
 
     /// Waits without a process. That somebody asks to stop ends it.
-    async fn park(&mut self, wait: Duration) -> Result<(), JournalError> {
+    async fn park(&mut self, reason: String, wait: Duration) -> Result<(), JournalError> {
         let until = clock::now().saturating_add_unsigned(wait.as_secs().saturating_add(1));
-        self.desk.tell(RunEventKind::Parked {
-            reason: "the usage limit is reached".to_owned(),
-            until: Some(until),
-        })?;
+        self.desk.tell(RunEventKind::Parked { reason, until: Some(until) })?;
         // What it says is in `wait` already, which is within the longest that is allowed.
         let _ = self.dog.step(self.desk.now(), Input::Parked);
         tokio::select! {
@@ -473,7 +483,7 @@ impl<'a> Run<'a> {
         bridge: serde_json::Value,
     ) -> Report {
         let mut report = Report {
-            hint: advice(&outcome, self.plan.agent),
+            hint: advice(&outcome, self.plan.agent, &facts.run),
             outcome,
             session: self.session.clone(),
             turns: self.ledger.turns(),

@@ -77,7 +77,14 @@ fn failed(case: &Case<'_>, class: &str) -> Vec<Option<String>> {
             vec![Some(format!("-a {}/MODEL for another model", case.agent)), last_words]
         }
         "crashed" if is_known => {
-            vec![last_words, Some(format!("ostler agents check {}   whether it starts at all", case.agent))]
+            let has_session = case.outcome["session"].is_string();
+            let resume = |why: &str| Some(format!("ostler run --resume {run}   {why}"));
+            let check = Some(format!("ostler agents check {}   whether it starts at all", case.agent));
+            if has_session {
+                vec![resume("continues in the same session"), last_words, check]
+            } else {
+                vec![last_words, check, resume("gives it the task again")]
+            }
         }
         _ => vec![last_words],
     }
@@ -142,6 +149,10 @@ mod tests {
             (
                 json!({"outcome": "agent_failed", "class": "crashed"}),
                 "ostler runs raw 01a1   what it wrote, to the last byte",
+            ),
+            (
+                json!({"outcome": "agent_failed", "class": "crashed", "session": "s"}),
+                "ostler run --resume 01a1   continues in the same session",
             ),
             (json!({"outcome": "agent_failed"}), "ostler runs raw 01a1   what it wrote, to the last byte"),
             (

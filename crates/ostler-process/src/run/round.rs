@@ -15,9 +15,9 @@ mod waiting;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ostler_agent::agent::{Exit, Order, Source};
+use ostler_agent::agent::{Clock, Exit, Order, Source};
 use ostler_agent::bridge::BridgeEvent;
-use ostler_agent::event::{AgentEvent, TurnOutcome};
+use ostler_agent::event::{AgentEvent, Failure, TurnOutcome};
 use ostler_agent::outcome::{CancelledBy, Rule};
 use ostler_agent::run_event::{Channel, RunEventKind};
 use ostler_agent::source;
@@ -27,6 +27,7 @@ use ostler_agent::watchdog::{self, Input, State, Warning};
 use tokio::time::Instant;
 
 use super::bridge;
+use super::clock;
 use super::offline::Prober;
 use super::wording::{reason_word, worded};
 use super::writer::Unheard;
@@ -53,6 +54,8 @@ pub(super) struct Rounded {
     pub(super) told_by: Source,
     pub(super) exit: Option<Exit>,
     pub(super) stop: Option<StopReason>,
+    /// The failure after which it waited to try again, if nothing else came since.
+    pub(super) retrying: Option<Failure>,
     /// How long nothing was heard when it was stopped.
     pub(super) quiet: Duration,
     /// None if that is not known.
@@ -86,6 +89,8 @@ pub(super) struct Round<'r, 'a> {
     /// The last rung that was written down.
     told: Option<Rung>,
     turn: Option<TurnOutcome>,
+    /// The failure after which it waits to try again, until something else comes.
+    retrying: Option<Failure>,
     /// Where the end of the turn was told.
     told_by: Source,
     quiet: Duration,
@@ -98,6 +103,8 @@ pub(super) struct Round<'r, 'a> {
     claimed: Option<Duration>,
     survivors: u32,
     life: Life,
+    /// Seconds that local time is ahead of UTC.
+    east: i64,
 }
 
 impl<'r, 'a> Round<'r, 'a> {
@@ -108,6 +115,7 @@ impl<'r, 'a> Round<'r, 'a> {
             contact,
             told: None,
             turn: None,
+            retrying: None,
             told_by: Source::Stdout,
             quiet: Duration::ZERO,
             sampled: TreeSample::default(),
@@ -117,6 +125,7 @@ impl<'r, 'a> Round<'r, 'a> {
             claimed: None,
             survivors: 0,
             life: Life::Running,
+            east: clock::shown().east,
             run,
         }
     }
@@ -137,6 +146,7 @@ impl<'r, 'a> Round<'r, 'a> {
             told_by: self.told_by,
             exit,
             stop: self.ladder.reason().cloned(),
+            retrying: self.retrying,
             quiet: self.quiet,
             survivors: self.child.is_accounted_for().then_some(self.survivors),
         };
@@ -159,6 +169,11 @@ impl<'r, 'a> Round<'r, 'a> {
                 _ = self.child.leader_exit(), if self.life == Life::Running => Arrived::Exited,
                 () = tokio::time::sleep_until(wake) => Arrived::Time,
             };
+            if let Arrived::Heard(_) = arrived {
+                // Texts may say how long it takes until a limit resets.
+                let clock = Clock { now: Some(clock::now()), east: self.east };
+                self.contact.decoder().clock(clock);
+            }
             match arrived {
                 Arrived::Heard(contact::Arrived::Pipes(arrived)) => self.piped(arrived).await?,
                 Arrived::Heard(contact::Arrived::Terminal(arrived)) => self.on_terminal(arrived).await?,

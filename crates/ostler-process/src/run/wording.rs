@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ostler_agent::event::FailureClass;
 use ostler_agent::stopping::StopReason;
 use ostler_agent::watchdog::Warning;
 
@@ -16,6 +17,23 @@ pub(super) fn reason_word(reason: &StopReason) -> String {
         StopReason::Blocked { dialog } => dialog.clone(),
         StopReason::Cancelled { .. } => "cancelled".to_owned(),
     }
+}
+
+/// Why a run pauses before it resumes its session.
+pub(super) fn outage(class: FailureClass, detail: &str) -> String {
+    let detail = detail.lines().next().unwrap_or_default();
+    let what = match class {
+        // How the process ended: "was ended by signal 9", "it exited with code 137".
+        FailureClass::Crashed => return format!("the agent {}", detail.trim_start_matches("it ")),
+        FailureClass::Overloaded => "the provider is overloaded",
+        FailureClass::Auth
+        | FailureClass::Quota
+        | FailureClass::Provider
+        | FailureClass::Model
+        | FailureClass::Limit
+        | FailureClass::Unknown => "the provider failed",
+    };
+    if detail.is_empty() { what.to_owned() } else { format!("{what}: {detail}") }
 }
 
 /// A warning of the watchdog.

@@ -111,9 +111,11 @@ pub(crate) struct Run {
     pub(crate) ceiling: Option<Span>,
     /// Wait no longer than this for a quota, the network or a person; not counted by the ceiling.
     pub(crate) max_wait: Option<Span>,
-    /// How often a session that ended early is resumed.
+    /// How often a session is resumed that ended early, after an outage or after a crash.
     pub(crate) max_resumes: Option<Count>,
-    /// When the usage limit is reached, wait until it is reset.
+    /// The first pause before a resume after an outage or a crash. Later pauses are multiples of it.
+    pub(crate) resume_pause: Option<Span>,
+    /// When the usage limit or a rate limit is reached, wait until it is reset.
     pub(crate) wait_for_quota: Option<Switch>,
     /// Stop once the cost reaches this many US dollars.
     pub(crate) max_cost: Option<Money>,

@@ -43,6 +43,8 @@ mod old_home;
 #[cfg(target_os = "linux")]
 mod one_shot;
 #[cfg(target_os = "linux")]
+mod outages;
+#[cfg(target_os = "linux")]
 mod parking;
 #[cfg(target_os = "linux")]
 mod permissions;

@@ -115,7 +115,7 @@ async fn a_failure_of_a_provider_that_can_be_reached_is_a_failure() {
     let door = std::mem::replace(&mut island.door, TcpSocket::new_v4().unwrap());
     let address = door.local_addr().unwrap();
     let listener = door.listen(8).unwrap();
-    let output = island.command(&[], &address.to_string()).output().unwrap();
+    let output = island.command(&["--max-resumes", "0"], &address.to_string()).output().unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(10), "{stdout}");
     assert!(!stdout.contains("\"kind\":\"parked\""), "{stdout}");

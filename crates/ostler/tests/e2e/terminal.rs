@@ -107,7 +107,7 @@ fn survives_what_its_stream_survives(player: Player) {
 
 /// Starts a run whose model never ends its answer, and waits until the agent has its prompt.
 pub(crate) fn stalled(yard: &Yard) -> (Child, Vec<Value>, impl Iterator<Item = Value>) {
-    let mut child = yard.start(&["--rehearse=stall", "Say something."]);
+    let mut child = yard.start(&["--rehearse=stall", "--max-resumes", "0", "Say something."]);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let mut seen = Vec::new();

@@ -144,6 +144,8 @@ impl Yard {
         // Whether this machine has a network must not matter.
         command.env("OSTLER_CFG__NETWORK__PROBE", "off");
         command.env("OSTLER_CFG__RUN__BRIDGE", self.has_bridge.to_string());
+        // Pauses before a resume, which are minutes otherwise.
+        command.env("OSTLER_CFG__RUN__RESUME_PAUSE", "100ms");
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stderr(Stdio::inherit());
         command

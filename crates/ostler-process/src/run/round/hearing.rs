@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ostler_agent::agent::Order;
 use ostler_agent::completion::hopeless;
-use ostler_agent::event::AgentEvent;
+use ostler_agent::event::{AgentEvent, Blocked, Failure, FailureClass, TurnOutcome};
 use ostler_agent::policy;
 use ostler_agent::run_event::{Channel, RunEventKind};
 use ostler_agent::source;
@@ -15,6 +15,7 @@ use ostler_agent::watchdog::{Input, State};
 use super::transcript::is_work;
 use super::{Life, Round};
 use crate::journal::JournalError;
+use crate::run::clock;
 
 /// How often it is written down that there is life on a channel.
 const SEEN_EVERY: Duration = Duration::from_secs(5);
@@ -64,7 +65,11 @@ impl Round<'_, '_> {
     }
 
     fn remember(&mut self, event: &AgentEvent) {
-        self.run.has_worked |= is_work(event);
+        // That a turn failed tells nothing of what was done in it.
+        let is_failure =
+            matches!(event, AgentEvent::TurnEnded(TurnOutcome::Failed(_) | TurnOutcome::Interrupted));
+        self.run.has_worked |= is_work(event) && !is_failure;
+        self.note_retry(event);
         match event {
             AgentEvent::Started { session, .. } => {
                 self.run.session = Some(session.clone());
@@ -83,6 +88,22 @@ impl Round<'_, '_> {
             | AgentEvent::Said { within: None, .. }
             | AgentEvent::ToolStarted { within: None, .. } => self.turn = None,
             _ => {}
+        }
+    }
+
+    /// Keeps the failure after which the agent waits to try again, until it does something else.
+    fn note_retry(&mut self, event: &AgentEvent) {
+        match event {
+            AgentEvent::Blocked(Blocked::Retrying { delay, reason, class, .. }) => {
+                let at = |delay: Duration| clock::now().saturating_add_unsigned(delay.as_secs());
+                let resets_at = delay.filter(|_| *class == FailureClass::Quota).map(at);
+                let (class, detail) = (*class, reason.clone());
+                self.retrying = Some(Failure { class, detail, resets_at, cut_short: None });
+            }
+            // Said beside its work.
+            AgentEvent::Noted { .. } | AgentEvent::Spent(_) | AgentEvent::Unknown { .. } => {}
+            AgentEvent::TurnEnded(TurnOutcome::Interrupted) => {}
+            _ => self.retrying = None,
         }
     }
 

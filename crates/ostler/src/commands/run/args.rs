@@ -84,15 +84,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
     pub(super) ceiling: Option<Duration>,
 
-    /// Wait until the usage limit is reset instead of ending with `quota`.
+    /// Wait until a usage or rate limit is reset instead of ending with `quota`.
     #[arg(long, help_heading = "Limits")]
     pub(super) wait_for_quota: bool,
 
-    /// Wait no longer than this for a quota, the network or a person; not counted by --ceiling [default: 12h].
+    /// Wait no longer than this for a quota, the network, the provider or a person; not counted by
+    /// --ceiling [default: 12h].
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
     pub(super) max_wait: Option<Duration>,
 
-    /// Resume a session that ended early at most N times [default: 3].
+    /// Resume a session that ended early, after an outage of the provider or a crash of the agent, at
+    /// most N times, with growing pauses [default: 3].
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(super) max_resumes: Option<u32>,
 

@@ -13,6 +13,7 @@ use ostler_agent::event::AgentEvent;
 use ostler_agent::outcome::Rule;
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 use ostler_agent::watchdog::{Limits, State, Verdict, Watchdog};
+use ostler_process::run::local_time;
 
 use super::show::brief;
 use crate::commands::runs::inputs;
@@ -55,6 +56,8 @@ pub(super) struct Status {
     is_over: bool,
     /// Questions to a person that are open.
     questions: BTreeSet<u64>,
+    /// Until when the run waits, in seconds since 1970, where that is known.
+    waits_until: Option<i64>,
 }
 
 impl Status {
@@ -69,6 +72,7 @@ impl Status {
             is_stopping: false,
             is_over: false,
             questions: BTreeSet::new(),
+            waits_until: None,
         }
     }
 
@@ -93,6 +97,8 @@ impl Status {
                 self.questions.remove(question);
             }
             RunEventKind::Exited { .. } => self.questions.clear(),
+            RunEventKind::Parked { until, .. } => self.waits_until = *until,
+            RunEventKind::Unparked => self.waits_until = None,
             RunEventKind::Stopping { .. } => self.is_stopping = true,
             RunEventKind::Outcome(_) => self.is_over = true,
             _ => {}
@@ -138,8 +144,9 @@ impl Status {
         if let Some(cost) = spent.cost_usd.filter(|_| !self.who.is_rehearsed) {
             parts.push(part(format!("${cost:.2}"), 5, None));
         }
-        // Who is being stopped is not watched any more.
-        if let Some(told) = watched(&verdict).filter(|_| !self.is_stopping) {
+        // A run that is being stopped is not watched any more, and a wait that ends by itself needs no limit.
+        let ends_itself = verdict.state == State::Parked && self.waits_until.is_some();
+        if let Some(told) = watched(&verdict).filter(|_| !self.is_stopping && !ends_itself) {
             parts.push(part(told, 2, None));
         }
         // The last column stays empty: some terminals go on to the next line when it is taken.
@@ -159,6 +166,9 @@ impl Status {
                 all => format!(" (+{})", all - 1),
             };
             return format!("{} {words}{more}", whole(verdict.at.saturating_sub(call.since)));
+        }
+        if let (State::Parked, Some(until)) = (verdict.state, self.waits_until) {
+            return format!("waiting until {}", local_time(until));
         }
         match verdict.state {
             State::Absent => "between attempts",
@@ -318,5 +328,11 @@ mod tests {
         assert_eq!(line(&status, 59 * 60, 80), " codex · 59m · thinking · stops in 1m");
         tell(&mut status, 59 * 60_000, RunEventKind::Parked { reason: String::new(), until: None });
         assert_eq!(line(&status, 59 * 60 + 1, 80), " codex · 59m01s · waiting · for 11h59m at most");
+        let (reason, until) = (String::new(), Some(1_794_955_477));
+        tell(&mut status, 59 * 60_000, RunEventKind::Parked { reason, until });
+        let told = line(&status, 59 * 60 + 1, 80);
+        assert!(told.starts_with(" codex · 59m01s · waiting until ") && !told.contains("at most"), "{told}");
+        tell(&mut status, 59 * 60_000, RunEventKind::Unparked);
+        assert!(!line(&status, 59 * 60 + 1, 80).contains("waiting"));
     }
 }

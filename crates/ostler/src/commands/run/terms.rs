@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ostler_agent::budget::Budget;
-use ostler_agent::completion::{OnQuota, Policy};
+use ostler_agent::completion::{FIRST_PAUSE, OnQuota, Policy};
 use ostler_agent::watchdog::{Limits, Repeats};
 use ostler_process::journal::{Facts, Given};
 use ostler_process::run::limits_from;
@@ -116,6 +116,11 @@ impl Terms {
             agent_args: if args.agent_arg.is_empty() { given.agent_args } else { args.agent_arg.clone() },
             policy: Policy {
                 max_resumes: args.max_resumes.or(given.max_resumes).or(max_resumes).unwrap_or(MAX_RESUMES),
+                resume_pause: given
+                    .resume_pause_ms
+                    .map(Duration::from_millis)
+                    .or(set.resume_pause.map(|span| span.0))
+                    .unwrap_or(FIRST_PAUSE),
                 quota: if waits { OnQuota::Wait } else { OnQuota::Report },
                 limits: limits(args, earlier, set),
             },
@@ -151,6 +156,7 @@ impl Terms {
             agent_args: self.agent_args.clone(),
             env: self.env.clone(),
             max_resumes: Some(self.policy.max_resumes),
+            resume_pause_ms: u64::try_from(self.policy.resume_pause.as_millis()).ok(),
             wait_for_quota: self.policy.quota == OnQuota::Wait,
             max_cost: self.budget.max_cost,
             max_tokens: self.budget.max_tokens,
@@ -251,11 +257,26 @@ mod tests {
             (Level::Deny, &["--old".to_owned()][..])
         );
         assert_eq!(terms.policy.quota, OnQuota::Wait);
-        let again = Given { max_resumes: Some(MAX_RESUMES), ..facts.given.clone() };
+        let again =
+            Given { max_resumes: Some(MAX_RESUMES), resume_pause_ms: Some(10_000), ..facts.given.clone() };
         assert_eq!(terms.given(None), again);
         let widened = args(&["--resume", "r", "--permissions", "all", "--agent-arg", "--new"]);
         let terms = Terms::of(&widened, Some(&facts), &Config::default(), Path::new("/w")).unwrap();
         assert_eq!((terms.permissions, terms.agent_args.as_slice()), (Level::All, &["--new".to_owned()][..]));
+    }
+
+    #[test]
+    fn the_first_pause_is_set_once_and_kept_with_the_run() {
+        let set: Config = toml::from_str("[run]\nresume_pause = \"2s\"").unwrap();
+        let of = |words: &[&str], earlier: Option<&Facts>| {
+            Terms::of(&args(words), earlier, &set, Path::new("/w")).unwrap()
+        };
+        assert_eq!(of(&["x"], None).policy.resume_pause, Duration::from_secs(2));
+        let mut facts = facts();
+        let again = of(&["--resume", "r"], Some(&facts)).policy.resume_pause;
+        assert_eq!(again, FIRST_PAUSE, "a run of before this could be set");
+        facts.given = of(&["x"], None).given(None);
+        assert_eq!(of(&["--resume", "r"], Some(&facts)).policy.resume_pause, Duration::from_secs(2));
     }
 
     #[test]
