@@ -8,6 +8,7 @@
 //! - [`watchdog`]: whether an agent that says nothing is working or stuck.
 //! - [`stopping`]: how a process is ended, one rung after the other.
 //! - [`completion`]: whether a run is done, goes on or has failed, once a process of its agent ended.
+//! - [`call_log`]: the last tool calls of a run, for an agent that is resumed.
 //! - [`policy`]: what is answered when an agent asks; [`advice`]: what a person can do about an outcome.
 //! - [`budget`]: what a run may spend.
 //! - [`artifact`]: documents that an agent hands over, checked by rules that are data; [`standing`]: which of them are in.
@@ -33,6 +34,7 @@ pub mod answering;
 pub mod artifact;
 pub mod bridge;
 pub mod budget;
+pub mod call_log;
 pub mod canonical;
 pub mod check;
 pub mod command_line;

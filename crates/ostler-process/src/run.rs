@@ -30,6 +30,7 @@ use std::time::Duration;
 use ostler_agent::advice::advice;
 use ostler_agent::agent::{Refusal, Source};
 use ostler_agent::budget::{Ledger, Unmeasured};
+use ostler_agent::call_log::{CallLog, KnownCalls};
 use ostler_agent::check::Checked;
 use ostler_agent::command_line;
 use ostler_agent::completion::{
@@ -174,6 +175,7 @@ pub async fn run(
         checking: Duration::ZERO,
         queued: Vec::new(),
         session: past.as_ref().and_then(|past| past.session.clone()),
+        calls: past.as_ref().map(|past| past.calls.clone()).unwrap_or_default(),
         has_worked: false,
         resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
         jitter: jitter(&facts.run),
@@ -184,7 +186,8 @@ pub async fn run(
     let attempt = match &past {
         None => Attempt::first(plan.prompt),
         Some(past) => {
-            let (attempt, reason) = Attempt::after(past, plan.prompt, prompt.as_deref());
+            let calls = run.report_calls(prompt.as_deref());
+            let (attempt, reason) = Attempt::after(past, plan.prompt, prompt.as_deref(), calls.as_deref());
             let (attempt_number, by) = (attempt.number, ResumedBy::Person);
             run.desk.tell(RunEventKind::Resumed { attempt: attempt_number, reason, by })?;
             attempt
@@ -236,6 +239,8 @@ struct Run<'a> {
     /// What the host tried itself after the last claim.
     checks: Vec<Checked>,
     session: Option<String>,
+    /// The last tool calls, for the prompt that resumes the session.
+    calls: CallLog,
     /// The agent did something of what it was asked.
     has_worked: bool,
     /// Before this process of Ostler, and by it when it began.
@@ -324,7 +329,8 @@ impl<'a> Run<'a> {
                 // Whatever was claimed was not so.
                 side.bridge.unclaim();
             }
-            attempt = attempt.next(prompt, self.resumable(), self.plan.prompt);
+            let calls = self.report_calls(Some(&prompt));
+            attempt = attempt.next(prompt, self.resumable(), self.plan.prompt, calls.as_deref());
             self.desk.tell(RunEventKind::Resumed { attempt: attempt.number, reason, by: ResumedBy::Run })?;
         }
     }
@@ -344,6 +350,22 @@ impl<'a> Run<'a> {
     fn resumable(&self) -> Option<String> {
         let is_known = |session: &String| self.has_worked || round::is_there(self.plan, session);
         self.session.clone().filter(is_known)
+    }
+
+    /// What the agent should know of its last tool calls when its session is resumed with this prompt. Left out if a
+    /// terminal program would refuse the prompt because of it.
+    fn report_calls(&self, prompt: Option<&str>) -> Option<String> {
+        let known = match &self.session {
+            Some(session) => {
+                round::recorded_calls(self.plan, session).map_or(KnownCalls::Unreadable, KnownCalls::Recorded)
+            }
+            None => KnownCalls::None,
+        };
+        let report = self.calls.report(known)?;
+        let prompt = prompt.unwrap_or(self.plan.prompt);
+        let is_typed = self.plan.agent.interactive().is_some();
+        let is_refused = is_typed && self.plan.typed(&format!("{prompt}\n\n{report}")).is_err();
+        (!is_refused).then_some(report)
     }
 
     /// Starts a process. That it does not come up is an outcome.
@@ -383,6 +405,7 @@ impl<'a> Run<'a> {
             }
         };
         let (pid, containment) = (child.pid(), child.tier().name().to_owned());
+        self.calls.on_spawn();
         self.desk.tell(RunEventKind::Spawned {
             pid,
             attempt: attempt.number,

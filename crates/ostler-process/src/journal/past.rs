@@ -1,6 +1,7 @@
 //! What a run that is gone on with had come to, from its events.
 
 use ostler_agent::budget::{Budget, Ledger};
+use ostler_agent::call_log::CallLog;
 use ostler_agent::event::{AgentEvent, Usage};
 use ostler_agent::run_event::RunEventKind;
 
@@ -23,6 +24,8 @@ pub struct Past {
     pub turns: u32,
     /// How often the session was resumed.
     pub resumes: u32,
+    /// Its last tool calls.
+    pub calls: CallLog,
 }
 
 impl Past {
@@ -36,11 +39,13 @@ impl Past {
                 RunEventKind::Spawned { attempt, .. } => {
                     ledger.settle();
                     past.attempts = past.attempts.max(attempt);
+                    past.calls.on_spawn();
                 }
                 RunEventKind::Resumed { .. } => past.resumes = past.resumes.saturating_add(1),
                 RunEventKind::Agent(event) => {
                     // Nothing is limited here.
                     let _ = ledger.enter(&event);
+                    past.calls.on_event(&event);
                     if let AgentEvent::Started { session, .. } = event {
                         past.session = Some(session);
                     }

@@ -38,7 +38,7 @@ pub(super) use contact::Contact;
 pub(super) use on_terminal::{OnTerminal, Tools};
 pub(super) use pipes::Pipes;
 pub(super) use transcript::Transcript;
-pub(super) use transcript::is_there;
+pub(super) use transcript::{is_there, recorded_calls};
 
 /// How long what is left in the pipes may take to be read, once nobody is left who could write.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -136,6 +137,98 @@ fn goes_on_after_every_kill(player: Player) {
     let least = 5 - usize::try_from(KILLS).unwrap();
     assert!(done.lines().count() >= least, "more is missing than was killed in its middle: {done}");
     yard.is_empty();
+}
+
+/// A step that finishes, and one that lasts until it is let go.
+const INTERRUPTED: &str = r#"
+[[conversation]]
+[[conversation.step]]
+expect = { matches = '(?s)TOLD' }
+reply = [{ tool_by_role = "shell", command = "grep -qx two done.txt || echo two >> done.txt" }]
+[[conversation.step]]
+reply = [{ text = "All is done." }]
+
+[[conversation]]
+[[conversation.step]]
+reply = [{ tool_by_role = "shell", command = "echo one >> done.txt" }]
+[[conversation.step]]
+reply = [{ tool_by_role = "shell", command = "touch begun; while [ ! -e go ]; do sleep 0.05; done; echo two >> done.txt" }]
+"#;
+
+/// How long a run may take to come to its second step.
+const BEGUN_WITHIN: Duration = Duration::from_secs(120);
+
+/// Runs until the second step is under way, kills Ostler, changes what the agent has written down, and resumes. The agent
+/// must be told what matches `told`: no other prompt is answered.
+fn interrupted(player: Player, told: &str, lose: impl Fn(&Yard)) {
+    let Some(yard) = Yard::of(player) else { return };
+    let _witness = Witness(&yard);
+    let script = yard.script(&INTERRUPTED.replace("TOLD", told));
+    let mut child = yard.start(&["--permissions", "all", &script, "Do both."]);
+    let deadline = Instant::now() + BEGUN_WITHIN;
+    while !yard.workspace().join("begun").exists() {
+        assert!(Instant::now() < deadline, "the second step did not begin");
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    yard.is_deserted();
+    lose(&yard);
+    let output = yard.ostler(&["run", "--resume", "last", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let ended = crate::yard::Ended::of(crate::yard::ended(output));
+    ended.ends("completed", 0);
+    let done = std::fs::read_to_string(yard.workspace().join("done.txt")).unwrap();
+    assert_eq!(done, "one\ntwo\n", "each step is done once");
+    yard.is_empty();
+}
+
+/// Leaves of the transcript what Claude Code had written before its first call: it writes a moment late.
+fn lose_calls(yard: &Yard) {
+    let projects = "home/.claude/projects";
+    let mut lost = 0;
+    let runs = std::fs::read_dir(yard.at("runs")).unwrap().flatten();
+    for project in runs.flat_map(|run| std::fs::read_dir(run.path().join(projects)).into_iter().flatten()) {
+        let files = std::fs::read_dir(project.unwrap().path()).unwrap().flatten();
+        for file in files.filter(|file| file.path().is_file()) {
+            let text = std::fs::read_to_string(file.path()).unwrap();
+            let kept: Vec<&str> = text.lines().take_while(|line| !line.contains("tool_use")).collect();
+            lost += text.lines().count() - kept.len();
+            std::fs::write(file.path(), kept.join("\n") + "\n").unwrap();
+        }
+    }
+    assert!(lost > 0, "there was no transcript");
+}
+
+const WAS_INTERRUPTED: &str = "was interrupted: it may have run completely";
+
+/// An agent that is killed in the middle of a call is told which one it was.
+mod an_interrupted_call_is_reported {
+    use super::*;
+
+    #[test]
+    fn to_claude() {
+        interrupted(Player::ClaudeStream, WAS_INTERRUPTED, |_| ());
+    }
+    #[test]
+    fn to_claude_on_a_terminal() {
+        interrupted(Player::ClaudeTerminal, WAS_INTERRUPTED, |_| ());
+    }
+    #[test]
+    fn to_codex() {
+        interrupted(Player::Codex, WAS_INTERRUPTED, |_| ());
+    }
+    /// It reports a call only when it is over, and tells its model itself which one was interrupted.
+    #[test]
+    fn to_opencode() {
+        interrupted(Player::OpenCode, "check what it did, and finish that step", |_| ());
+    }
+}
+
+/// A call that finished is not repeated because the agent was killed before it had written that down.
+#[test]
+fn a_finished_call_that_the_transcript_lacks_is_reported_to_claude() {
+    let told = format!("echo one >> done.txt.* finished: do not repeat it.*{WAS_INTERRUPTED}");
+    interrupted(Player::ClaudeStream, &told, lose_calls);
 }
 
 mod goes_on {

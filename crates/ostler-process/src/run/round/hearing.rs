@@ -70,6 +70,7 @@ impl Round<'_, '_> {
             matches!(event, AgentEvent::TurnEnded(TurnOutcome::Failed(_) | TurnOutcome::Interrupted));
         self.run.has_worked |= is_work(event) && !is_failure;
         self.note_retry(event);
+        self.run.calls.on_event(event);
         match event {
             AgentEvent::Started { session, .. } => {
                 self.run.session = Some(session.clone());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ostler_agent::agent::{Source, TranscriptPlace, Whereabouts};
+use ostler_agent::call_log::RecordedCalls;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::framer::Frame;
 use ostler_agent::record::Record;
@@ -72,6 +73,23 @@ pub(in crate::run) fn is_there(plan: &Plan<'_>, session: &str) -> bool {
         Reading::Wanted(_) => false,
         Reading::Found(lines) => was_asked(plan, lines),
     }
+}
+
+/// The calls that are in the agent's own record of the session, which is what a resumed session knows. Nothing if that
+/// cannot be read.
+pub(in crate::run) fn recorded_calls(plan: &Plan<'_>, session: &str) -> Option<RecordedCalls> {
+    let (places, reading) = places(plan, session)?;
+    let tail = Tail::late(places, Duration::ZERO);
+    let mut followed = Followed { session: session.to_owned(), tail, reading };
+    let mut decoder = plan.agent.decoder(None);
+    let mut recorded = RecordedCalls::new(plan.agent.twins());
+    for record in followed.records() {
+        if let Record::Json(value) = record {
+            decoder.events(Source::Transcript, &value).iter().for_each(|event| recorded.on_event(event));
+        }
+    }
+    decoder.quiet().iter().for_each(|event| recorded.on_event(event));
+    matches!(followed.reading, Reading::Found(_)).then_some(recorded)
 }
 
 /// Whether a record has a prompt, or anything that follows from one. One that cannot be read may have.
