@@ -110,8 +110,12 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
             (word("outcome").unwrap_or_default(), word("detail"), word("hint"))
         }
     };
-    let Stopped { reason: stopped, verdict } =
+    let Stopped { reason: stopped, mut verdict } =
         stopped.unwrap_or_else(|| Stopped { reason: None, verdict: dog.why(at) });
+    if kept.state != State::Live {
+        // Nobody watches it any more.
+        verdict.next = None;
+    }
     let run = kept.facts.run.clone();
     Ok(Why { run, state, detail, hint, waits, resumed, stopped, contact, questions, verdict })
 }

@@ -39,6 +39,8 @@ fn assert_abandoned(ground: &Ground, case: &str, because: &[&str]) {
     for want in told.iter().chain(because) {
         assert!(why.stdout.contains(want), "{case}: {}", why.stdout);
     }
+    // Nobody watches it any more.
+    assert!(!why.stdout.contains("next "), "{case}: {}", why.stdout);
 }
 
 /// Every line of the events but the last can be read, and none is missing. Answers how many there are.
@@ -76,12 +78,12 @@ fn killed_when(case: &str, because: &[&str], reach: impl Fn(&mut Living) + Sync)
 
 #[test]
 fn ostler_killed_before_the_agent_said_anything_leaves_nothing() {
-    killed_when("before the first event", &["next     rule `start` at 120"], |_| ());
+    killed_when("before the first event", &["watchdog starting"], |_| ());
 }
 
 #[test]
 fn ostler_killed_in_the_middle_of_a_turn_leaves_nothing() {
-    killed_when("in a turn", &["seen     record at", "next     rule `silence`"], |living| {
+    killed_when("in a turn", &["seen     record at", "watchdog working"], |living| {
         living.go();
         living.until(|line| line["event"] == "said");
     });
