@@ -113,6 +113,8 @@ pub struct Ending<'a> {
     pub reach: Reach,
     /// How long nothing was heard.
     pub quiet: Duration,
+    /// What was lost that no resume can bring back.
+    pub lost: Option<&'a str>,
     /// The time on the wall.
     pub wall: Wall,
 }
@@ -286,7 +288,7 @@ pub enum Cause {
 }
 
 /// Decides about one run, from one end of a process to the next.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Completion {
     policy: Policy,
     resumes: u32,
@@ -312,6 +314,18 @@ impl Completion {
 
     /// What becomes of the run. Always comes to an end: resumes and waits are counted.
     pub fn decide(&mut self, ending: &Ending<'_>) -> Decision {
+        match ending.lost {
+            None => self.decide_by_evidence(ending),
+            // Nothing is counted: no process follows.
+            Some(lost) => match self.clone().decide_by_evidence(ending) {
+                Decision::Complete { .. } | Decision::Park { .. } => incomplete(lost, Vec::new()),
+                Decision::Resume { missing, .. } => incomplete(lost, missing),
+                over @ Decision::Outcome(_) => over,
+            },
+        }
+    }
+
+    fn decide_by_evidence(&mut self, ending: &Ending<'_>) -> Decision {
         match ending.progress {
             Progress::Made => (self.fruitless, self.failures, self.waits) = (0, 0, 0),
             Progress::None => {}
@@ -347,6 +361,9 @@ impl Completion {
     pub fn checked(&mut self, ending: &Ending<'_>, checks: &[Checked]) -> Decision {
         let failed = || checks.iter().filter(|check| !check.passed);
         let missing: Vec<String> = failed().map(Checked::missing).collect();
+        if let Some(lost) = ending.lost {
+            return incomplete(lost, missing);
+        }
         if missing.is_empty() {
             let evidence = checks.iter().map(Checked::evidence).chain(ending.evidence()).collect();
             return Decision::Complete { evidence };
@@ -628,6 +645,12 @@ fn timed_out(limit: Limit) -> Decision {
 
 fn stalled(rule: Rule, ending: &Ending<'_>) -> RunOutcome {
     RunOutcome::Stalled { rule, quiet: ending.quiet }
+}
+
+/// A run that lost what no resume can bring back.
+fn incomplete(lost: &str, missing: Vec<String>) -> Decision {
+    let missing = std::iter::once(lost.to_owned()).chain(missing).collect();
+    Decision::Outcome(RunOutcome::Incomplete { missing })
 }
 
 /// What a session is resumed with that was cut off.

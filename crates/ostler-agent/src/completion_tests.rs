@@ -28,6 +28,7 @@ fn ending() -> Ending<'static> {
         forbidden: None,
         reach: Reach::Unknown,
         quiet: Duration::from_secs(360),
+        lost: None,
         wall: WALL,
     }
 }
@@ -656,6 +657,29 @@ fn a_run_that_never_claims_is_resumed_as_often_as_allowed_and_then_incomplete() 
     };
     assert_eq!(missing, standing.missing_to_complete());
     assert_eq!(ending.evidence(), [Marker::Record.evidence()]);
+}
+
+#[test]
+fn a_run_that_lost_its_workspace_is_incomplete_and_not_resumed() {
+    let lost = Some("the workspace is gone");
+    let (silence, crashed) = (rule(Rule::Silence), failed(FailureClass::Crashed, None));
+    let gone = "incomplete, {\"outcome\":\"incomplete\",\"missing\":[\"the workspace is gone\"]}";
+    let marker = gone.replace("]", &format!(",\"{NO_MARKER}\"]"));
+    let table = [
+        ("it says that it is done", Ending { turn: Some(&DONE), lost, ..ending() }, gone),
+        ("it says nothing", Ending { lost, ..ending() }, &marker),
+        ("it was silent", Ending { stop: Some(&silence), lost, ..ending() }, gone),
+    ];
+    for (name, ending, want) in table {
+        let mut completion = Completion::new(policy());
+        assert_eq!(told(&completion.decide(&ending)), want, "{name}");
+        assert_eq!(completion.resumes(), 0, "{name}");
+    }
+    // What else ended it is still said.
+    let failed = Ending { turn: Some(&crashed), lost, ..ending() };
+    assert!(first(&failed).starts_with("agent_failed"), "{}", first(&failed));
+    let checked = Completion::new(policy()).checked(&Ending { lost, ..ending() }, &[check("a", 0)]);
+    assert_eq!(told(&checked), gone);
 }
 
 fn check(command: &str, exit_code: i32) -> Checked {

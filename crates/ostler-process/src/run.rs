@@ -62,6 +62,7 @@ pub use requests::{NoTerminal, Request, Said, Unsaid};
 use round::{Round, Rounded};
 pub use unstarted::{Unstarted, postponed, unstarted};
 use workplace::Workplace;
+pub use workplace::WorkspaceState;
 
 /// Added at most to the time at which a quota is there again: many come back at that second.
 const MOST_JITTER: u64 = 20;
@@ -105,6 +106,8 @@ pub struct Report {
     pub hint: Option<String>,
     /// What the host tried itself after the last claim.
     pub checks: Vec<Checked>,
+    /// What became of the folder that it worked in.
+    pub workspace: WorkspaceState,
     /// What is kept of the bridge: contact, where the receipts end, whether they were changed. Null without one.
     pub bridge: serde_json::Value,
     /// The outcome as it is in the journal.
@@ -208,6 +211,7 @@ pub async fn run(
     while run.farewells.join_next().await.is_some() {}
     run.tell_budget(&outcome)?;
     run.tell_company()?;
+    run.tell_workspace()?;
     if let Some(changes) = run.workplace.changes() {
         run.desk.tell(RunEventKind::Changes(changes))?;
     }
@@ -432,6 +436,7 @@ impl<'a> Run<'a> {
         let parked = self.dog.why(self.desk.now()).parked_time;
         let standing = self.bridge.as_ref().map(|side| side.bridge.standing());
         let handed = self.bridge.as_ref().zip(standing.as_ref());
+        let lost = self.lost_workspace();
         let ending = Ending {
             turn: rounded.turn.as_ref(),
             marker: match rounded.told_by {
@@ -450,6 +455,7 @@ impl<'a> Run<'a> {
             forbidden: self.ledger.forbids_a_turn(),
             reach,
             quiet: rounded.quiet,
+            lost: lost.as_deref(),
             wall: Wall {
                 now: clock::now(),
                 jitter: self.jitter,
@@ -461,6 +467,29 @@ impl<'a> Run<'a> {
             Some(checks) => self.completion.checked(&ending, checks),
         };
         (decision, ending.evidence())
+    }
+
+    /// What is said of a workspace that is gone.
+    fn lost_workspace(&self) -> Option<String> {
+        match self.workplace.state() {
+            WorkspaceState::Gone => {
+                Some(format!("the workspace {}, which no longer exists", self.plan.workspace.display()))
+            }
+            WorkspaceState::Present | WorkspaceState::Replaced => None,
+        }
+    }
+
+    /// Tells if the workspace is not what it was: an outcome that says nothing of it would be taken for one about it.
+    fn tell_workspace(&mut self) -> Result<(), JournalError> {
+        let path = self.plan.workspace.display();
+        let text = match self.workplace.state() {
+            WorkspaceState::Present => return Ok(()),
+            WorkspaceState::Gone => format!("the workspace {path} was deleted while the agent worked"),
+            WorkspaceState::Replaced => {
+                format!("the workspace {path} was replaced by another directory while the agent worked")
+            }
+        };
+        self.desk.tell(RunEventKind::Warn { text })
     }
 
     /// Waits without a process. That somebody asks to stop ends it.
@@ -516,6 +545,7 @@ impl<'a> Run<'a> {
             survivors: self.survivors,
             elapsed: self.desk.now(),
             checks: self.checks.clone(),
+            workspace: self.workplace.state(),
             bridge,
             json: serde_json::Value::Null,
         };

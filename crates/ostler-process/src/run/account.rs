@@ -37,6 +37,7 @@ pub(super) fn outcome_json(facts: &Facts, report: &Report, folder: &Path) -> Val
         "rule": rule(&report.outcome),
         "class": class(&report.outcome),
         "detail": detail(&report.outcome),
+        "workspace": report.workspace,
         "resets_at": resets_at(&report.outcome),
         "hint": report.hint,
         "checks": report.checks,

@@ -6,6 +6,7 @@ use ostler_agent::outcome::RunOutcome;
 use ostler_agent::run_event::{RunEvent, RunEventKind};
 
 use super::desk::{self, Desk};
+use super::workplace::WorkspaceState;
 use super::{Observer, Report, account};
 use crate::journal::{Facts, Journal, JournalError, Kept};
 
@@ -44,6 +45,7 @@ pub fn unstarted(
         elapsed: desk.now(),
         checks: Vec::new(),
         bridge,
+        workspace: WorkspaceState::Present,
         json: serde_json::Value::Null,
     };
     report.json = account::outcome_json(facts, &report, desk.folder());
@@ -67,6 +69,7 @@ pub fn postponed(kept: &Kept, outcome: RunOutcome, survivors: u32) -> Result<Str
         elapsed: Duration::from_millis(past.ms),
         checks: Vec::new(),
         bridge: serde_json::Value::Null,
+        workspace: WorkspaceState::Present,
         json: serde_json::Value::Null,
     };
     let json = account::outcome_json(&kept.facts, &report, &kept.folder);

@@ -4,8 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use std::os::unix::fs::MetadataExt as _;
+
 use ostler_agent::completion::Progress;
 use ostler_agent::run_event::{self, Counted, Listed};
+use serde::Serialize;
 use tokio::task::JoinSet;
 
 use crate::workspace::{Changes, Diff, DiffStat, Extent, Monitor, Paths, Snapshot, Workspace};
@@ -13,8 +16,22 @@ use crate::workspace::{Changes, Diff, DiffStat, Extent, Monitor, Paths, Snapshot
 /// How long a look that was begun before the agent is waited for, once the agent has ended: it was to take no longer.
 const LATE: Duration = Duration::from_millis(300);
 
+/// What became of the folder that the agent works in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkspaceState {
+    /// It is there.
+    Present,
+    /// It was deleted, or moved away.
+    Gone,
+    /// Another folder is in its place.
+    Replaced,
+}
+
 pub(super) struct Workplace {
     workspace: Workspace,
+    /// The folder itself, as the kernel numbers it; nothing if it could not be looked at.
+    identity: Option<(u64, u64)>,
     /// From the start of a process to its end.
     monitor: Option<Monitor>,
     /// The one before, whose watches are being taken away.
@@ -35,6 +52,7 @@ impl Workplace {
         let home = folder.ancestors().nth(2).unwrap_or(folder);
         let workspace = Workspace { root: root.to_owned(), own: vec![home.to_owned()] };
         Self {
+            identity: identity(root),
             workspace,
             monitor: None,
             rested: None,
@@ -42,6 +60,15 @@ impl Workplace {
             first: None,
             last: None,
             changes: None,
+        }
+    }
+
+    /// What became of the folder since the run began.
+    pub(super) fn state(&self) -> WorkspaceState {
+        match (self.identity, identity(&self.workspace.root)) {
+            (Some(_), None) => WorkspaceState::Gone,
+            (Some(then), Some(now)) if then != now => WorkspaceState::Replaced,
+            (None, _) | (Some(_), Some(_)) => WorkspaceState::Present,
         }
     }
 
@@ -103,6 +130,10 @@ impl Workplace {
             self.last = Some(snapshot);
         }
     }
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(folder).ok().map(|found| (found.dev(), found.ino()))
 }
 
 fn told(changes: Changes) -> run_event::Changes {

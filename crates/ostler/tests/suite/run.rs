@@ -1,6 +1,7 @@
 //! `ostler run` and `ostler runs` with programs that are not agents: quick, and as unruly as wished.
 
 mod bad_input;
+mod causes;
 mod descriptors;
 mod endurance;
 mod flood;
