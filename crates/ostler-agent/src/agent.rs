@@ -11,6 +11,7 @@ use crate::event::{AgentEvent, Usage};
 use crate::offering::Own;
 use crate::package::Package;
 use crate::prices::Prices;
+use crate::quiet_cause::Answer;
 use crate::source::Twins;
 use crate::terminal::Interactive;
 
@@ -330,6 +331,10 @@ pub trait Decoder: Send {
     /// after all that was kept back.
     fn over(&mut self, _interrupted: bool) -> Vec<AgentEvent> {
         Vec::new()
+    }
+    /// How far the model's answer has come; nothing between two answers, or if the agent does not report it.
+    fn answer(&self) -> Option<&Answer> {
+        None
     }
     /// Tells it what the machine's clock shows, for agents that print local times, times without a date, or how long to
     /// wait. Called again before records are decoded.

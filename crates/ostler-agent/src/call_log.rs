@@ -183,6 +183,8 @@ impl CallLog {
             | AgentEvent::TaskOpened { .. }
             | AgentEvent::TaskClosed { .. }
             | AgentEvent::Spent(_)
+            | AgentEvent::SpentSoFar(_)
+            | AgentEvent::Unpriced { .. }
             | AgentEvent::Blocked(_)
             | AgentEvent::Noted { .. }
             | AgentEvent::Unknown { .. } => {}

@@ -18,6 +18,7 @@ use crate::bridge::{self, Tools};
 use crate::check::{self, Checked};
 use crate::event::{Blocked, Failure, FailureClass, TurnOutcome};
 use crate::outcome::{Limit, Rule, RunOutcome};
+use crate::quiet_cause::QuietCause;
 use crate::standing::Standing;
 use crate::stopping::StopReason;
 use crate::waiting::Reach;
@@ -113,6 +114,8 @@ pub struct Ending<'a> {
     pub reach: Reach,
     /// How long nothing was heard.
     pub quiet: Duration,
+    /// Why, where that is known.
+    pub cause: Option<&'a QuietCause>,
     /// What was lost that no resume can bring back.
     pub lost: Option<&'a str>,
     /// The time on the wall.
@@ -644,7 +647,7 @@ fn timed_out(limit: Limit) -> Decision {
 }
 
 fn stalled(rule: Rule, ending: &Ending<'_>) -> RunOutcome {
-    RunOutcome::Stalled { rule, quiet: ending.quiet }
+    RunOutcome::Stalled { rule, quiet: ending.quiet, cause: ending.cause.cloned() }
 }
 
 /// A run that lost what no resume can bring back.

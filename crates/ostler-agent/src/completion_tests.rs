@@ -28,6 +28,7 @@ fn ending() -> Ending<'static> {
         forbidden: None,
         reach: Reach::Unknown,
         quiet: Duration::from_secs(360),
+        cause: None,
         lost: None,
         wall: WALL,
     }
@@ -680,6 +681,17 @@ fn a_run_that_lost_its_workspace_is_incomplete_and_not_resumed() {
     assert!(first(&failed).starts_with("agent_failed"), "{}", first(&failed));
     let checked = Completion::new(policy()).checked(&Ending { lost, ..ending() }, &[check("a", 0)]);
     assert_eq!(told(&checked), gone);
+}
+
+#[test]
+fn a_stall_says_its_cause() {
+    let (silence, cause) = (rule(Rule::Silence), QuietCause::ProcessStopped { pid: 7 });
+    let stalled = Ending { stop: Some(&silence), session: None, cause: Some(&cause), ..ending() };
+    assert!(
+        first(&stalled).contains("\"cause\":{\"cause\":\"process_stopped\",\"pid\":7}"),
+        "{}",
+        first(&stalled)
+    );
 }
 
 fn check(command: &str, exit_code: i32) -> Checked {

@@ -6,6 +6,7 @@
 //! - [`failure`]: what kind of failure an agent reports; [`outcome`]: how a run ended.
 //! - [`run_event`]: what happened in a run, as it is kept; [`command_line`]: what it started, without secrets.
 //! - [`watchdog`]: whether an agent that says nothing is working or stuck.
+//! - [`quiet_cause`]: why nothing is received from an agent.
 //! - [`stopping`]: how a process is ended, one rung after the other.
 //! - [`completion`]: whether a run is done, goes on or has failed, once a process of its agent ended.
 //! - [`call_log`]: the last tool calls of a run, for an agent that is resumed.
@@ -55,6 +56,7 @@ pub mod outcome;
 pub mod package;
 pub mod policy;
 pub mod prices;
+pub mod quiet_cause;
 pub mod record;
 pub mod remembering;
 pub mod reply;

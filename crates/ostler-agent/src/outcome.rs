@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::event::FailureClass;
+use crate::quiet_cause::QuietCause;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub enum RunOutcome {
         rule: Rule,
         /// How long nothing was heard.
         quiet: Duration,
+        /// Why, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<QuietCause>,
     },
     /// The hard ceiling, or a budget.
     TimedOut {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::bridge::BridgeEvent;
 use crate::check::CheckEvent;
 use crate::event::AgentEvent;
+use crate::quiet_cause::QuietCause;
 
 /// Version of a line's shape.
 pub const VERSION: u32 = 1;
@@ -61,6 +62,8 @@ pub enum RunEventKind {
         /// Which.
         channel: Channel,
     },
+    /// Nothing was received from the agent for a while, and why. Holds until something is.
+    Quiet(QuietCause),
     /// Something a person should know.
     Warn {
         /// What.
@@ -288,6 +291,8 @@ mod tests {
                 how: Settled::Answered("yes".to_owned()),
             }),
             RunEventKind::Seen { channel: Channel::Transcript },
+            RunEventKind::Quiet(QuietCause::ProcessStopped { pid: 7 }),
+            RunEventKind::Quiet(QuietCause::RequestUnanswered),
             RunEventKind::Unparked,
             RunEventKind::Held,
             RunEventKind::Released,

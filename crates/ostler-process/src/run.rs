@@ -38,6 +38,7 @@ use ostler_agent::completion::{
 };
 use ostler_agent::event::Usage;
 use ostler_agent::outcome::{Limit, RunOutcome};
+use ostler_agent::quiet_cause::WaitTracker;
 use ostler_agent::run_event::{ResumedBy, RunEvent, RunEventKind};
 use ostler_agent::waiting::Reach;
 use ostler_agent::watchdog::{Input, Watchdog};
@@ -179,6 +180,7 @@ pub async fn run(
         queued: Vec::new(),
         session: past.as_ref().and_then(|past| past.session.clone()),
         calls: past.as_ref().map(|past| past.calls.clone()).unwrap_or_default(),
+        waits: WaitTracker::default(),
         has_worked: false,
         resumes: past.as_ref().map_or(0, |past| past.resumes.saturating_add(1)),
         jitter: jitter(&facts.run),
@@ -245,6 +247,8 @@ struct Run<'a> {
     session: Option<String>,
     /// The last tool calls, for the prompt that resumes the session.
     calls: CallLog,
+    /// What the agent waits for.
+    waits: WaitTracker,
     /// The agent did something of what it was asked.
     has_worked: bool,
     /// Before this process of Ostler, and by it when it began.
@@ -410,6 +414,7 @@ impl<'a> Run<'a> {
         };
         let (pid, containment) = (child.pid(), child.tier().name().to_owned());
         self.calls.on_spawn();
+        self.waits.on_spawn();
         self.desk.tell(RunEventKind::Spawned {
             pid,
             attempt: attempt.number,
@@ -455,6 +460,7 @@ impl<'a> Run<'a> {
             forbidden: self.ledger.forbids_a_turn(),
             reach,
             quiet: rounded.quiet,
+            cause: rounded.cause.as_ref(),
             lost: lost.as_deref(),
             wall: Wall {
                 now: clock::now(),

@@ -81,6 +81,7 @@ impl Gathered {
             RunEventKind::Outcome(outcome) => self.outcome = Some(outcome.clone()),
             RunEventKind::Noise { .. }
             | RunEventKind::Garbled { .. }
+            | RunEventKind::Quiet(_)
             | RunEventKind::Warn { .. }
             | RunEventKind::Screen { .. }
             | RunEventKind::Parked { .. }

@@ -228,6 +228,12 @@ impl Contained {
         }
     }
 
+    /// Whether a signal has stopped the leader: it does nothing until another one continues it.
+    pub fn is_stopped(&self) -> bool {
+        let leader = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        leader.and_then(family::process).is_some_and(|process| process.is_stopped())
+    }
+
     /// What all processes but the leader have used up so far. Looks at every process of the machine, which takes a few
     /// milliseconds: ask when an agent is quiet, not all the time.
     pub fn sample(&self) -> TreeSample {

@@ -36,6 +36,11 @@ impl Process {
         !matches!(self.state, b'Z' | b'X')
     }
 
+    /// Whether a signal has stopped it, SIGSTOP or one of a terminal.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state == b'T'
+    }
+
     /// Signals this very process, and no later one of its number.
     pub(super) fn signal(&self, signal: Signal) {
         // The descriptor holds whoever has the number now; only then is asked who that is.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ostler_agent::event::FailureClass;
 use ostler_agent::outcome::{CancelledBy, Limit, Rule, RunOutcome};
+use ostler_agent::quiet_cause::QuietCause;
 use ostler_agent::watchdog::{Limits, Repeats};
 use serde_json::{Value, json};
 
@@ -37,6 +38,7 @@ pub(super) fn outcome_json(facts: &Facts, report: &Report, folder: &Path) -> Val
         "rule": rule(&report.outcome),
         "class": class(&report.outcome),
         "detail": detail(&report.outcome),
+        "cause": cause(&report.outcome),
         "workspace": report.workspace,
         "resets_at": resets_at(&report.outcome),
         "hint": report.hint,
@@ -68,6 +70,14 @@ fn class(outcome: &RunOutcome) -> Option<&'static str> {
     }
 }
 
+/// Why nothing was received from a stalled agent.
+fn cause(outcome: &RunOutcome) -> Option<&QuietCause> {
+    match outcome {
+        RunOutcome::Stalled { cause, .. } => cause.as_ref(),
+        _ => None,
+    }
+}
+
 /// When the quota is there again, as seconds since 1970.
 fn resets_at(outcome: &RunOutcome) -> Option<i64> {
     match outcome {
@@ -95,8 +105,9 @@ pub fn sentence(outcome: &RunOutcome) -> String {
             "it went in circles: the same call came again and again with the same result (rule `loop`)"
                 .to_owned()
         }
-        RunOutcome::Stalled { rule, quiet } => {
-            format!("it was stuck: nothing was heard for {} (rule `{}`)", seconds(*quiet), rule.name())
+        RunOutcome::Stalled { rule, quiet, cause } => {
+            let cause = cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default();
+            format!("it was stuck: nothing was heard for {} (rule `{}`){cause}", seconds(*quiet), rule.name())
         }
         RunOutcome::TimedOut { limit } => match limit {
             Limit::Ceiling { time } => format!("it took longer than {}", seconds(*time)),

@@ -9,6 +9,7 @@ mod contact;
 mod hearing;
 mod on_terminal;
 mod pipes;
+mod quiet;
 mod transcript;
 mod waiting;
 
@@ -19,6 +20,7 @@ use ostler_agent::agent::{Clock, Exit, Order, Source};
 use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::event::{AgentEvent, Failure, TurnOutcome};
 use ostler_agent::outcome::{CancelledBy, Rule};
+use ostler_agent::quiet_cause::QuietCause;
 use ostler_agent::run_event::{Channel, RunEventKind};
 use ostler_agent::source;
 use ostler_agent::stopping::{self, Ladder, Patience, Rung, Signal, StopReason};
@@ -37,6 +39,7 @@ use crate::journal::JournalError;
 pub(super) use contact::Contact;
 pub(super) use on_terminal::{OnTerminal, Tools};
 pub(super) use pipes::Pipes;
+use quiet::QuietWatch;
 pub(super) use transcript::Transcript;
 pub(super) use transcript::{is_there, recorded_calls};
 
@@ -58,6 +61,8 @@ pub(super) struct Rounded {
     pub(super) retrying: Option<Failure>,
     /// How long nothing was heard when it was stopped.
     pub(super) quiet: Duration,
+    /// Why, where that is known.
+    pub(super) cause: Option<QuietCause>,
     /// None if that is not known.
     pub(super) survivors: Option<u32>,
 }
@@ -94,6 +99,7 @@ pub(super) struct Round<'r, 'a> {
     /// Where the end of the turn was told.
     told_by: Source,
     quiet: Duration,
+    watch: QuietWatch,
     sampled: TreeSample,
     /// When it was last written down that something was seen on a channel.
     seen: BTreeMap<Channel, Duration>,
@@ -118,6 +124,7 @@ impl<'r, 'a> Round<'r, 'a> {
             retrying: None,
             told_by: Source::Stdout,
             quiet: Duration::ZERO,
+            watch: QuietWatch::new(run.desk.now()),
             sampled: TreeSample::default(),
             seen: BTreeMap::new(),
             waits: Waits::default(),
@@ -148,6 +155,7 @@ impl<'r, 'a> Round<'r, 'a> {
             stop: self.ladder.reason().cloned(),
             retrying: self.retrying,
             quiet: self.quiet,
+            cause: self.watch.into_cause(),
             survivors: self.child.is_accounted_for().then_some(self.survivors),
         };
         // What came of it is looked at while its guardian goes.
@@ -201,8 +209,13 @@ impl<'r, 'a> Round<'r, 'a> {
     }
 
     fn wake(&self) -> Instant {
-        let due =
-            [self.run.dog.wake_at(), self.ladder.wake_at(), self.contact.wake_at(), self.claim_wakes_at()];
+        let due = [
+            self.run.dog.wake_at(),
+            self.ladder.wake_at(),
+            self.contact.wake_at(),
+            self.claim_wakes_at(),
+            self.looks_at(),
+        ];
         let due = due.into_iter().flatten().min();
         let instant = due.and_then(|at| self.run.desk.instant(at));
         instant.unwrap_or_else(|| Instant::now() + FAR)
@@ -221,6 +234,9 @@ impl<'r, 'a> Round<'r, 'a> {
         }
         if self.claim_wakes_at().is_some_and(|at| at <= now) {
             self.end_claimed().await?;
+        }
+        if self.looks_at().is_some_and(|at| at <= now) {
+            self.look_for_cause()?;
         }
         if self.life == Life::Exited && self.contact.is_over() {
             self.begin(StopReason::Exited).await?;
@@ -349,6 +365,7 @@ impl<'r, 'a> Round<'r, 'a> {
             if matches!(reason, StopReason::Rule { rule: Rule::Start | Rule::Silence | Rule::OpenCall }) {
                 // What stands there may tell why.
                 self.show_screen()?;
+                self.look_for_cause()?;
             }
         }
         self.climb(stopping::Input::Begin(reason)).await

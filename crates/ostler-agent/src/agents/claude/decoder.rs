@@ -15,6 +15,7 @@ use crate::agents::reading::{Turn, broke, items, named, noted, small, spent, tex
 use crate::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome, Usage, sum};
 use crate::failure::{Told, classify};
 use crate::prices::Prices;
+use crate::quiet_cause::{Answer, AnswerPart, count};
 
 /// Longest delay that is believed: a retry in a year is a broken record.
 const LONGEST_DELAY: Duration = Duration::from_secs(7 * 24 * 3_600);
@@ -56,6 +57,8 @@ pub(in crate::agents) struct Claude {
     pub(super) session: String,
     /// The clock that reset times in its texts are read by.
     pub(super) clock: Clock,
+    /// How far the answer of the model has come.
+    pub(super) answer: Option<Answer>,
 }
 
 /// Work beside the turn, by the agent's id of it.
@@ -108,6 +111,10 @@ impl Decoder for Claude {
         self.calls.set_prices(prices);
     }
 
+    fn answer(&self) -> Option<&Answer> {
+        self.answer.as_ref()
+    }
+
     fn exited(&mut self, exit: Exit, stderr_tail: &str) -> Vec<AgentEvent> {
         let mut events = self.given_up();
         events.extend(self.report_calls());
@@ -129,7 +136,10 @@ impl Claude {
             "system" => self.system(record),
             "assistant" => self.assistant(record),
             "user" => self.user(record),
-            "result" => self.result(record),
+            "result" => {
+                self.answer = None;
+                self.result(record)
+            }
             "stream_event" => self.streamed(record),
             "control_request" => asks(record),
             "control_cancel_request" => {
@@ -148,7 +158,14 @@ impl Claude {
     fn system(&mut self, record: &Value) -> Vec<AgentEvent> {
         match record["subtype"].as_str().unwrap_or_default() {
             "init" => self.started(record),
-            "api_retry" => vec![retrying(record)],
+            "api_retry" => {
+                self.answer = None;
+                vec![retrying(record)]
+            }
+            "status" if record["status"] == "requesting" => {
+                self.answer = Some(Answer::Requested);
+                Vec::new()
+            }
             "thinking_tokens" => vec![AgentEvent::Thought { text: String::new() }],
             "task_started" => {
                 if let (Some(task), Some(call)) = (named(&record["task_id"]), named(&record["tool_use_id"])) {
@@ -235,6 +252,9 @@ impl Claude {
     /// A piece of a message, and what its end means.
     fn streamed(&mut self, record: &Value) -> Vec<AgentEvent> {
         let mut events = piece(record);
+        if record["parent_tool_use_id"].is_null() {
+            self.follow_answer(&record["event"]);
+        }
         match self.calls.on_piece(named(&record["parent_tool_use_id"]), &record["event"]) {
             Piece::Nothing => {}
             Piece::Report => events.extend(self.report_calls()),
@@ -256,6 +276,32 @@ impl Claude {
             events.extend(self.calls.unpriced());
         }
         events
+    }
+
+    /// How far the answer has come after this piece of it.
+    fn follow_answer(&mut self, event: &Value) {
+        let received: u64 = ["text", "thinking", "partial_json"]
+            .iter()
+            .filter_map(|piece| event["delta"][*piece].as_str())
+            .map(count)
+            .sum();
+        let begun = |part| Some(Answer::Begun { part, characters: 0 });
+        match (event["type"].as_str().unwrap_or_default(), &mut self.answer) {
+            ("message_start" | "content_block_stop", _) => self.answer = Some(Answer::Between),
+            ("message_stop", _) => self.answer = None,
+            ("content_block_start", _) => {
+                self.answer = match event["content_block"]["type"].as_str().unwrap_or_default() {
+                    "text" => begun(AnswerPart::Text),
+                    "thinking" | "redacted_thinking" => begun(AnswerPart::Thinking),
+                    "tool_use" | "server_tool_use" | "mcp_tool_use" => begun(AnswerPart::ToolCall),
+                    _ => Some(Answer::Between),
+                };
+            }
+            ("content_block_delta", Some(Answer::Begun { characters, .. })) => {
+                *characters = characters.saturating_add(received);
+            }
+            _ => {}
+        }
     }
 
     fn user(&mut self, record: &Value) -> Vec<AgentEvent> {

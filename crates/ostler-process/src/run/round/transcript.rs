@@ -80,7 +80,7 @@ pub(in crate::run) fn is_there(plan: &Plan<'_>, session: &str) -> bool {
 pub(in crate::run) fn recorded_calls(plan: &Plan<'_>, session: &str) -> Option<RecordedCalls> {
     let (places, reading) = places(plan, session)?;
     let tail = Tail::late(places, Duration::ZERO);
-    let mut followed = Followed { session: session.to_owned(), tail, reading };
+    let mut followed = Followed { session: session.to_owned(), tail, reading, usage: None };
     let mut decoder = plan.agent.decoder(None);
     let mut recorded = RecordedCalls::new(plan.agent.twins());
     for record in followed.records() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ostler_agent::bridge::{BridgeEvent, Contact, Question};
 use ostler_agent::outcome::Rule;
+use ostler_agent::quiet_cause::QuietCause;
 use ostler_agent::run_event::{Channel, ResumedBy, RunEventKind};
 use ostler_agent::watchdog::{self, EventKind, Input, Verdict, Watchdog};
 use ostler_process::journal::{JournalError, Kept, State};
@@ -27,6 +28,8 @@ pub(super) struct Why {
     stopped: Option<String>,
     /// What happened between the agent and its bridge, if it had one.
     contact: Option<Contact>,
+    /// Why nothing is received from the agent.
+    cause: Option<QuietCause>,
     /// What the agent waits for a person to answer, and since when.
     questions: Vec<(Duration, Question)>,
     verdict: Verdict,
@@ -49,6 +52,7 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     let (mut at, mut stopped, mut stopping) = (Duration::ZERO, None, None);
     let (mut resumed, mut questions) = (Vec::new(), Vec::<(Duration, Question)>::new());
     let mut waits: Vec<Wait> = Vec::new();
+    let mut cause = None;
     let mut contact = kept.facts.given.bridge.then_some(Contact::None);
     for event in kept.events()? {
         at = Duration::from_millis(event.ms);
@@ -61,7 +65,14 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
             let _ = dog.step(at, input);
         }
         match event.kind {
-            RunEventKind::Spawned { .. } => (stopped, stopping) = (None, None),
+            RunEventKind::Spawned { .. } => (stopped, stopping, cause) = (None, None, None),
+            RunEventKind::Quiet(found) => cause = Some(found),
+            // Something was received. What came after the agent was stopped says nothing about before.
+            RunEventKind::Agent(_) | RunEventKind::Garbled { .. } | RunEventKind::Seen { .. }
+                if stopped.is_none() =>
+            {
+                cause = None;
+            }
             RunEventKind::Stopping { reason, .. } => {
                 stopping = Some(reason.clone());
                 stopped.get_or_insert_with(|| Stopped::of(reason, dog.why(at)));
@@ -89,6 +100,7 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
             _ => {}
         }
     }
+    let is_open = matches!(kept.state, State::Live | State::Abandoned);
     let (state, detail, hint) = match &kept.state {
         State::Live => {
             let since = u64::try_from(now.saturating_sub(kept.facts.began_at)).unwrap_or(0);
@@ -116,8 +128,10 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
         // Nobody watches it any more.
         verdict.next = None;
     }
+    // An ended run that did not stall got over it.
+    let cause = cause.filter(|cause| *cause != QuietCause::Unknown && (state == "stalled" || is_open));
     let run = kept.facts.run.clone();
-    Ok(Why { run, state, detail, hint, waits, resumed, stopped, contact, questions, verdict })
+    Ok(Why { run, state, detail, hint, waits, resumed, stopped, contact, cause, questions, verdict })
 }
 
 /// What held when a process was stopped.
@@ -173,6 +187,7 @@ pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
         RunEventKind::Exited { .. } => vec![Input::Exited, Input::Eof],
         RunEventKind::Bridge(_)
         | RunEventKind::Noise { .. }
+        | RunEventKind::Quiet(_)
         | RunEventKind::Warn { .. }
         | RunEventKind::Screen { .. }
         | RunEventKind::Stopping { .. }
@@ -195,6 +210,7 @@ impl Why {
             "waits": self.waits.iter().map(waited).collect::<Value>(),
             "resumed": self.resumed.iter().map(resumed).collect::<Value>(),
             "stopped": self.stopped,
+            "cause": self.cause,
             "bridge": self.contact,
             "questions": self.questions.iter().map(asked).collect::<Value>(),
             "verdict": verdict(&self.verdict),
@@ -230,6 +246,12 @@ impl Why {
             since(verdict.at),
             since(verdict.quiet)
         );
+        if let Some(cause) = self.cause.as_ref().map(ToString::to_string) {
+            // The detail of an outcome has it already.
+            if !self.detail.as_ref().is_some_and(|detail| detail.contains(&cause)) {
+                let _ = writeln!(text, "cause    {}, for {}", plain(&cause), since(verdict.quiet));
+            }
+        }
         let contact = match self.contact {
             Some(Contact::None) => Some("the agent never connected to it"),
             Some(Contact::Connected) => Some("the agent connected, and never asked for the tools"),

@@ -5,13 +5,19 @@ use crate::player::Player;
 use crate::yard::Yard;
 
 /// What is said of an agent that went silent.
-const STALLED: &str = "\
-state    stalled
-detail   it was stuck: nothing was heard for 3.0 s (rule `silence`)
-watchdog stopped, Ns after the start; nothing heard for Ns
-seen     record at Ns
-fired    rule `silence`
-";
+fn stalled(after: &str, player: Player) -> String {
+    let cause = match player {
+        Player::Codex => "the agent has no complete message of the model since its prompt",
+        _ => "the model's answer stopped in the middle of its text, after 18 characters",
+    };
+    format!(
+        "state    stalled\n\
+         detail   it was stuck: nothing was heard for {after} (rule `silence`): {cause}\n\
+         watchdog stopped, Ns after the start; nothing heard for Ns\n\
+         seen     record at Ns\n\
+         fired    rule `silence`\n"
+    )
+}
 
 /// The model begins to answer and goes silent.
 mod h02_mid_turn_stall {
@@ -59,7 +65,7 @@ mod h02_mid_turn_stall {
             yard.run(&["--rehearse=stall", "--silence", "3s", "--max-resumes", "0", "Say something."]);
         ended.ends("stalled", 12);
         assert_eq!((&ended.outcome()["rule"], &ended.outcome()["resumes"]), (&"silence".into(), &0.into()));
-        assert_eq!(yard.why(), STALLED);
+        assert_eq!(yard.why(), stalled("3.0 s", player));
         yard.is_empty();
     }
 
@@ -86,6 +92,20 @@ mod h02_mid_turn_stall {
     #[test]
     fn codex_stalls() {
         stalls(Player::Codex);
+    }
+
+    #[test]
+    fn an_unanswered_request_is_the_cause() {
+        let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
+        let script = "[[conversation]]\n[[conversation.step]]\nreply = [{ stall = \"before_headers\" }]";
+        let script = yard.script(script);
+        let ended = yard.run(&[&script, "--silence", "3s", "--max-resumes", "0", "Say something."]);
+        ended.ends("stalled", 12);
+        assert_eq!(ended.outcome()["cause"]["cause"], "request_unanswered");
+        // It was written down while the run was live.
+        let at = |kind: &str| ended.lines.iter().position(|line| line["kind"] == kind).unwrap();
+        assert!(at("quiet") < at("stopping"), "{:#?}", ended.lines);
+        yard.is_empty();
     }
 }
 
@@ -146,7 +166,7 @@ fn h08_long_honest_tool_is_left_alone() {
             yard.run(&["--rehearse=stall", "--silence", "10s", "--max-resumes", "0", "Say something."]);
         ended.ends("stalled", 12);
         assert_eq!(ended.outcome()["rule"], "silence");
-        assert_eq!(yard.why(), STALLED.replace("3.0 s", "10.0 s"));
+        assert_eq!(yard.why(), stalled("10.0 s", player));
         yard.is_empty();
     };
     // All at once, so that the long time passes once.
