@@ -125,7 +125,7 @@ impl LocateError {
                 };
                 match origin {
                     Origin::Configured => format!(
-                        "{executable}correct `agents.{agent}.program` (`ostler config show --origin` tells where it is \
+                        "{executable}correct `agents.{agent}.program` (`ostler config show --origin` says where it is \
                          set)"
                     ),
                     Origin::Installed => format!("`ostler agents install {agent}` installs it again"),

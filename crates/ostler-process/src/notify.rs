@@ -1,4 +1,4 @@
-//! Tells somebody how a run ended: a program of the user's choice, with the outcome on its standard input.
+//! Reports how a run ended to a program of the user's choice, with the outcome on its standard input.
 //!
 //! It cannot hold the exit of `ostler run`: after [`WAIT`] it is left running, in a process group of its own. That nothing
 //! survives a run is a promise about agents; this program is the user's, and what it has begun to send it may finish.
@@ -23,7 +23,7 @@ const EXCERPT_CHARS: usize = 200;
 /// How much of it is read.
 const OUTPUT_BYTES: u64 = 8 * 1024;
 
-/// Why nobody was told, or why that is not known. The outcome stays what it is.
+/// Why the notify command failed, or why its result is unknown. The outcome of the run does not change.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
     /// The words cannot be read.
@@ -103,7 +103,7 @@ fn extended(folder: &Path, outcome: &Path) -> io::Result<File> {
 /// The beginning of what it printed, on one line.
 fn excerpt(output: &mut File) -> String {
     let mut bytes = Vec::new();
-    // Without it the exit status is all that can be told.
+    // Without it only the exit status can be reported.
     let _ = output.rewind().and_then(|()| output.take(OUTPUT_BYTES).read_to_end(&mut bytes));
     let text = String::from_utf8_lossy(&bytes);
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(EXCERPT_CHARS).collect()

@@ -182,7 +182,7 @@ impl Failure {
     }
 }
 
-/// What SQLite says of a disk that is full, by whichever of its wrappers it is told.
+/// SQLite's own message for a full disk, which every wrapper repeats.
 const SQLITE_FULL: &str = "database or disk is full";
 
 /// Whether an error was caused by a disk, a quota or a file-size limit that is used up.

@@ -60,7 +60,7 @@ pub(crate) fn report(failure: &Failure, format: ErrorFormat) -> ExitCode {
 
 /// Prints the failure for people only, on stderr.
 pub(crate) fn print(failure: &Failure) {
-    // If stderr is gone too, there is nobody left to tell.
+    // If stderr is closed too, there is nowhere left to report to.
     let _ = write(failure, None, &mut display::stderr());
 }
 

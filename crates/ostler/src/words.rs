@@ -56,7 +56,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
-/// Cut at the beginning to fit into so many columns: the end of a path tells more than its beginning.
+/// Cut at the beginning to fit into so many columns: the end of a path says more than its beginning.
 pub(crate) fn cut_front(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

@@ -185,7 +185,7 @@ impl Question {
         }
         let by_words = || self.options.iter().find(|option| option.trim() == typed);
         let by_number = || self.options.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
-        // Two options that differ only in case are told apart by the exact words above.
+        // Two options that differ only in case are distinguished by the exact words above.
         let in_any_case = || {
             let lower = typed.to_lowercase();
             self.options.iter().find(|option| option.trim().to_lowercase() == lower)

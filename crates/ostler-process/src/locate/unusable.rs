@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// How much of a file is read to tell what it is: an ELF header names its processor in the first 20 bytes.
+/// How much of a file is read to identify it: an ELF header names its processor in the first 20 bytes.
 const HEADER_BYTES: u64 = 64;
 
 /// Why a path is no program that can be started.

@@ -90,7 +90,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let prices = tokio::select! {
         biased;
         by = signals.next() => {
-            let _ = report::report(&by.into());
+            report::print(&by.into());
             return Ok(ExitCode::from(RunOutcome::Cancelled { by: by_whom(by) }.exit_code()));
         }
         prices = pricing::prices(&args, &choice, &found, &mut terms, (&settings, here)) => prices?,

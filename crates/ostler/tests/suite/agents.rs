@@ -90,7 +90,7 @@ fn a_probe_sees_none_of_our_variables_and_leaves_no_home_behind() {
     assert_eq!(std::fs::read_dir(ground.at("home")).unwrap().count(), 0);
 }
 
-/// Writes a file that nobody may execute.
+/// Writes a file without permission to execute.
 fn plain_file(ground: &Ground, path: &str, text: &str) -> String {
     ground.put(path, text).display().to_string()
 }

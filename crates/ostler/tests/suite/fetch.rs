@@ -117,8 +117,8 @@ fn a_damaged_install_is_not_refetched_unasked() {
     {
         let ended = ground.run(args);
         assert_eq!(ended.code, Some(14), "{args:?}: {}{}", ended.stdout, ended.stderr);
-        let told = format!("{}{}", ended.stdout, ended.stderr);
-        assert!(told.contains("is a script that may not be executed"), "{args:?}: {told}");
+        let printed = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(printed.contains("is a script that may not be executed"), "{args:?}: {printed}");
     }
     assert_eq!(ground.run(&["agents", "list"]).code, Some(0));
     assert_eq!(asked(&ground).lines().count(), 1, "fetched once, by the install that was asked for");

@@ -89,13 +89,17 @@ fn install_takes_several_names_and_continues_past_a_failing_one() {
     }
     assert_eq!(ended.stderr.matches("error: ").count(), 2, "{}", ended.stderr);
     let json = ground.run(&[&names[..], &["--json"]].concat());
-    let told: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!((json.code, &told["installed"][0]["change"]), (Some(1), &"none".into()), "{told}");
+    let summary_json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(
-        (&told["failed"][0]["name"], &told["failed"][1]["name"]),
+        (json.code, &summary_json["installed"][0]["change"]),
+        (Some(1), &"none".into()),
+        "{summary_json}"
+    );
+    assert_eq!(
+        (&summary_json["failed"][0]["name"], &summary_json["failed"][1]["name"]),
         (&"claude".into(), &"opencode".into())
     );
-    assert_eq!(told["failed"][1]["error"]["message"], "npm cannot reach its registry");
+    assert_eq!(summary_json["failed"][1]["error"]["message"], "npm cannot reach its registry");
     // All of them well, and a name twice is once.
     let fine = ground.run(&["agents", "install", "codex", "codex", "codex@0.165.0"]);
     assert_eq!(fine.code, Some(0), "{}", fine.stderr);

@@ -81,7 +81,7 @@ fn a_home_that_is_not_utf_8_works() {
     let line = r#"{"type":"user","uuid":"u","sessionId":"s","timestamp":"2026-11-17T20:00:00.000Z","message":{"role":"user","content":"hello"}}"#;
     let transcript = ground.put("transcript.jsonl", &format!("{line}\n")).display().to_string();
     let captured = run(&["memory", "capture-transcript", "--no-spawn", "--source", "claude", &transcript]);
-    let told: serde_json::Value = serde_json::from_str(&captured.stdout).unwrap();
-    assert_eq!((captured.code, &told["status"]), (Some(0), &"deferred".into()), "{told}");
-    assert!(told["path"].is_string(), "{told}");
+    let printed: serde_json::Value = serde_json::from_str(&captured.stdout).unwrap();
+    assert_eq!((captured.code, &printed["status"]), (Some(0), &"deferred".into()), "{printed}");
+    assert!(printed["path"].is_string(), "{printed}");
 }

@@ -239,12 +239,12 @@ fn notified(ground: &Ground, text: &str, args: &[&str]) -> Ended {
 #[test]
 fn notify_has_the_prompt_and_the_folder() {
     let ground = ground();
-    let ended = notified(&ground, "cat > {}/told.json", &["mend \"it\"\nand 世界"]);
+    let ended = notified(&ground, "cat > {}/message.json", &["mend \"it\"\nand 世界"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(10), ""));
-    let told: Value = serde_json::from_slice(&fs::read(ground.at("told.json")).unwrap()).unwrap();
-    assert_eq!(told["prompt"], "mend \"it\"\nand 世界");
-    assert_eq!(told["cwd"], ground.at("project").display().to_string());
-    assert_eq!((&told["outcome"], &told["exit_code"]), (&"agent_failed".into(), &10.into()));
+    let message: Value = serde_json::from_slice(&fs::read(ground.at("message.json")).unwrap()).unwrap();
+    assert_eq!(message["prompt"], "mend \"it\"\nand 世界");
+    assert_eq!(message["cwd"], ground.at("project").display().to_string());
+    assert_eq!((&message["outcome"], &message["exit_code"]), (&"agent_failed".into(), &10.into()));
     // The outcome itself is as it was.
     let shown: Value = serde_json::from_str(&ground.run(&["runs", "show", "last", "--json"]).stdout).unwrap();
     assert_eq!(shown["outcome"].get("prompt"), None);
@@ -255,7 +255,7 @@ fn notify_has_the_prompt_and_the_folder() {
 fn notify_cannot_hold_the_exit() {
     let ground = ground();
     let begun = Instant::now();
-    let ended = notified(&ground, "cat > {}/told.json; echo $$ > {}/pid; exec sleep 600", &["x"]);
+    let ended = notified(&ground, "cat > {}/message.json; echo $$ > {}/pid; exec sleep 600", &["x"]);
     let took = begun.elapsed();
     let pid: i32 = fs::read_to_string(ground.at("pid")).unwrap().trim().parse().unwrap();
     let pid = Pid::from_raw(pid).unwrap();
@@ -269,7 +269,7 @@ fn notify_cannot_hold_the_exit() {
     );
     assert_eq!(ended.stderr, want);
     assert!(is_alive, "it may finish what it has begun");
-    assert!(ground.at("told.json").exists());
+    assert!(ground.at("message.json").exists());
 }
 
 #[test]

@@ -79,10 +79,10 @@ fn runs_since_is_a_morning_table() {
     assert_eq!(lines[3], "");
     assert!(lines[4].starts_with("2 runs since "), "{}", since.stdout);
     assert!(lines[4].ends_with(": 1 agent_failed, 1 completed; cost unknown; 48h"), "{}", since.stdout);
-    let told = json(&ground, &["runs", "since", "3d", "--json"]);
-    assert_eq!(told["totals"]["outcomes"], json!({"agent_failed": 1, "completed": 2}));
-    assert_eq!((&told["v"], &told["totals"]["runs"]), (&1.into(), &3.into()));
-    assert_eq!(told["runs"].as_array().unwrap().len(), 3);
+    let listed = json(&ground, &["runs", "since", "3d", "--json"]);
+    assert_eq!(listed["totals"]["outcomes"], json!({"agent_failed": 1, "completed": 2}));
+    assert_eq!((&listed["v"], &listed["totals"]["runs"]), (&1.into(), &3.into()));
+    assert_eq!(listed["runs"].as_array().unwrap().len(), 3);
     for time in ["yesterday", "00:00", "2020-01-01", "2020-01-01T18:00"] {
         assert_eq!(ground.run(&["runs", "since", time]).code, Some(0), "{time}");
     }

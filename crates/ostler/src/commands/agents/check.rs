@@ -73,7 +73,7 @@ pub(crate) async fn run(args: &Args, here: &Surroundings) -> Result<ExitCode, Fa
     }
     let is_fine = |row: &Row| match row.verdict {
         Verdict::Same | Verdict::Newer | Verdict::Older | Verdict::Incomparable => true,
-        // An agent that nobody asked for may be missing, but not where the configuration says that it is.
+        // An agent that was not named may be missing, but not where the configuration says that it is.
         Verdict::NotInstalled => named.is_none() && !configured.contains(&row.name),
         Verdict::DoesNotStart => false,
     };

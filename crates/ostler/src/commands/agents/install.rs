@@ -92,7 +92,7 @@ pub(crate) async fn run(args: &Args, here: &Surroundings) -> Result<ExitCode, Fa
     several(&choices, &npm, &settings, args.json, here).await
 }
 
-/// The agents of those names, each once. Two names may mean one program. A mistake is told before anything is installed.
+/// The agents of those names, each once. Two names may mean one program. A mistake is reported before anything is installed.
 fn choices(names: &[String]) -> Result<Vec<Choice>, Failure> {
     let mut choices: Vec<Choice> = Vec::new();
     for name in names {
@@ -111,7 +111,7 @@ fn choices(names: &[String]) -> Result<Vec<Choice>, Failure> {
     Ok(choices)
 }
 
-/// Installs one, showing how it goes on.
+/// Installs one, showing its progress.
 async fn fetch(choice: &Choice, npm: &Npm, here: &Surroundings) -> Result<Installation, Failure> {
     let order = Order {
         package: choice.agent.package(),

@@ -1,7 +1,7 @@
 //! Every value that is in force: what the layers set, and for the rest what Ostler does by default.
 //!
 //! Defaults are not a layer of their own: a run that is resumed, or an agent that shares its program with another, must
-//! be able to tell a value that was set from one that was not. They are read here from where they apply.
+//! be able to distinguish a value that was set from one that was not. They are read here from where they apply.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     pub(super) cwd: Option<PathBuf>,
 
     /// Resume a run in the agent's own session: an id, the beginning of one, or `last`. Unspecified
-    /// options keep their previous values; without a prompt the agent is told to continue.
+    /// options keep their previous values; without a prompt the agent is asked to continue.
     #[arg(long, value_name = "RUN", help_heading = "Task")]
     pub(super) resume: Option<String>,
 

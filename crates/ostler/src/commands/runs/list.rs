@@ -182,7 +182,7 @@ struct Totals {
     /// How many ended how; also `live` and `abandoned`.
     outcomes: BTreeMap<String, u64>,
     cost_usd: f64,
-    /// How many of them reported no cost, though somebody pays for them.
+    /// How many of them reported no cost, although they are not rehearsals.
     without_cost: u64,
     took: Duration,
 }
@@ -285,7 +285,7 @@ fn rooms(left: usize, longest_folder: usize, is_endless: bool) -> (Option<usize>
     }
 }
 
-/// As much of each id as tells it from the others; all of it for programs.
+/// The shortest unique beginning of each id; the whole id for programs.
 fn ids(summaries: &[RunSummary<'_>], is_whole: bool) -> Vec<String> {
     let all: Vec<&str> = summaries.iter().map(|summary| summary.kept.facts.run.as_str()).collect();
     let is_only = |start: &str| all.iter().filter(|id| id.starts_with(start)).count() == 1;
