@@ -219,7 +219,7 @@ pub(crate) mod testing {
             };
             let args: Vec<String> = case.args.iter().map(|arg| (*arg).to_owned()).collect();
             let configuration =
-                Configuration { variable: &variable, file: &file, workspace: "/work".as_ref(), args: &args };
+                Configuration { variable: &variable, file: &file, workspace: "/w".as_ref(), args: &args };
             let found = find(agent).unwrap().provider(&configuration).map(|found| found.to_string());
             assert_eq!(found.unwrap_or_default(), case.want, "{agent}: {case:?}");
         }

@@ -26,8 +26,8 @@ mod transcript;
 pub(crate) use remembered::remembered;
 
 use crate::agent::{
-    Agent, ByHand, CostReports, DUMMY_KEY, Decoder, Engine, Launch, Order, Permissions, Refusal, Seed, Setup, Stage, Task,
-    TranscriptPlace, Whereabouts, pairs, words,
+    Agent, ByHand, CostReports, DUMMY_KEY, Decoder, Engine, Launch, Order, Permissions, Refusal, Seed, Setup,
+    Stage, Task, TranscriptPlace, Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
 use crate::canonical::Message;

@@ -103,8 +103,8 @@ mod tests {
         let files = |count: usize| -> Vec<(&str, &str)> {
             let all = [
                 ("/h/.claude/settings.json", user.as_str()),
-                ("/work/.claude/settings.json", project.as_str()),
-                ("/work/.claude/settings.local.json", local.as_str()),
+                ("/w/.claude/settings.json", project.as_str()),
+                ("/w/.claude/settings.local.json", local.as_str()),
                 ("/etc/claude-code/managed-settings.json", managed.as_str()),
             ];
             all[..count].to_vec()
@@ -127,12 +127,12 @@ mod tests {
                 },
                 Case {
                     files: files(2),
-                    want: "127.0.0.1:2 (ANTHROPIC_BASE_URL in /work/.claude/settings.json)",
+                    want: "127.0.0.1:2 (ANTHROPIC_BASE_URL in /w/.claude/settings.json)",
                     ..Case::default()
                 },
                 Case {
                     files: files(3),
-                    want: "127.0.0.1:3 (ANTHROPIC_BASE_URL in /work/.claude/settings.local.json)",
+                    want: "127.0.0.1:3 (ANTHROPIC_BASE_URL in /w/.claude/settings.local.json)",
                     ..Case::default()
                 },
                 Case {
@@ -154,16 +154,8 @@ mod tests {
                     want: "127.0.0.1:1 (ANTHROPIC_BASE_URL in /h/.claude.json)",
                     ..Case::default()
                 },
-                Case {
-                    files: vec![("/work/.claude/settings.json", "{ not json")],
-                    want: "",
-                    ..Case::default()
-                },
-                Case {
-                    files: vec![("/work/.claude/settings.json", "UNREADABLE")],
-                    want: "",
-                    ..Case::default()
-                },
+                Case { files: vec![("/w/.claude/settings.json", "{ not json")], want: "", ..Case::default() },
+                Case { files: vec![("/w/.claude/settings.json", "UNREADABLE")], want: "", ..Case::default() },
                 Case { variables: vec![("CLAUDE_CODE_USE_BEDROCK", "1")], want: "", ..Case::default() },
                 Case {
                     files: vec![("/h/.claude/settings.json", r#"{"env": {"CLAUDE_CODE_USE_VERTEX": 1}}"#)],
