@@ -54,16 +54,16 @@ mod tests {
     #[test]
     fn an_inherited_pwd_gives_way_to_the_working_directory() {
         let inherited = [("A", "1"), ("PWD", "/elsewhere"), ("OLDPWD", "/before"), ("PWDX", "2")];
-        let table: [(&[(&str, &str)], io::Result<PathBuf>, &[(&str, &str)]); 3] = [
-            (&inherited, Ok("/ws".into()), &[("A", "1"), ("PWDX", "2"), ("PWD", "/ws")]),
-            (&inherited, Err(io::ErrorKind::NotFound.into()), &[("A", "1"), ("PWDX", "2")]),
-            (&[], Ok("/ws".into()), &[("PWD", "/ws")]),
-        ];
-        for (given, directory, want) in table {
+        let kept = [("A", "1"), ("PWDX", "2")];
+        let directory = Some("/ws");
+        let set = |given: &[(&str, &str)], directory: Option<&str>| {
             let mut environment = variables(given);
-            set_pwd(&mut environment, directory);
-            assert_eq!(environment, variables(want));
-        }
+            set_pwd(&mut environment, directory.map(PathBuf::from).ok_or(io::ErrorKind::NotFound.into()));
+            environment
+        };
+        assert_eq!(set(&inherited, directory), variables(&[&kept[..], &[("PWD", "/ws")]].concat()));
+        assert_eq!(set(&inherited, None), variables(&kept));
+        assert_eq!(set(&[], directory), variables(&[("PWD", "/ws")]));
     }
 
     #[test]
