@@ -4,7 +4,7 @@
 //! transcript. Each is counted once, by its id, with the largest figures. A call that ends the turn is not reported
 //! before the turn is: its result comes at once, and a limit that stopped it there would only lose the answer.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use serde_json::Value;
 
@@ -16,23 +16,38 @@ use crate::prices::{Prices, Tokens};
 /// Whose messages: the agent's own, or those of the sub-agent that this call started.
 type Lane = Option<String>;
 
+/// How many messages are known by their ids. The records of one message follow each other closely, also where several
+/// sub-agents write at once.
+const KNOWN: usize = 64;
+
 /// What the calls of the current turn used.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    messages: HashMap<String, Call>,
+    /// The last messages, whichever turn they belong to.
+    known: VecDeque<Call>,
+    /// What the messages of this turn used; nothing before the first.
+    used: Option<Tokens>,
+    /// What that cost, but for models without a price.
+    cost: f64,
+    /// Whether a model of this turn has no price.
+    lacks_a_price: bool,
     /// The message that is being streamed, in each lane.
     streamed: HashMap<Lane, Streamed>,
     /// What was last reported.
     reported: Option<Usage>,
     /// Whether the message that is streamed calls a tool that the client offers.
     is_offered: bool,
+    /// Whether messages are read that were counted before.
+    is_paused: bool,
     prices: Option<Prices>,
-    /// Models without a price that were reported.
+    /// Models without a price that were reported, and those that were not yet.
     unpriced: BTreeSet<String>,
+    newly_unpriced: Vec<String>,
 }
 
 #[derive(Debug, Default)]
 struct Call {
+    id: String,
     model: Option<String>,
     tokens: Tokens,
 }
@@ -81,8 +96,8 @@ impl Calls {
                 let reason = event["delta"]["stop_reason"].as_str();
                 if let Some(streamed) = self.streamed.get_mut(&lane) {
                     streamed.goes_on |= reason.is_some_and(|reason| !ends_turn(reason));
-                    let call = self.messages.entry(streamed.message.clone()).or_default();
-                    call.tokens = call.tokens.max(usage.unwrap_or_default());
+                    let id = streamed.message.clone();
+                    self.add(&id, None, usage.unwrap_or_default());
                 }
                 Piece::Nothing
             }
@@ -110,7 +125,7 @@ impl Calls {
         let streamed = Streamed { message: id.clone(), goes_on: false };
         if let Some(broken) = self.streamed.insert(lane, streamed).filter(|broken| broken.message != id) {
             // It broke off, and the provider was asked again.
-            self.messages.remove(&broken.message);
+            self.forget(&broken.message);
         }
         self.count(&id, message);
     }
@@ -124,7 +139,7 @@ impl Calls {
                 return false;
             }
             if let Some(broken) = self.streamed.remove(lane) {
-                self.messages.remove(&broken.message);
+                self.forget(&broken.message);
             }
         }
         self.count(&id, message);
@@ -133,23 +148,67 @@ impl Calls {
 
     /// Counts a message, however often it is reported.
     pub(super) fn count(&mut self, id: &str, message: &Value) {
-        let Some(tokens) = tokens(&message["usage"]).filter(|_| message["model"] != "<synthetic>") else {
+        if let Some(tokens) = tokens(&message["usage"]).filter(|_| message["model"] != "<synthetic>") {
+            self.add(id, named(&message["model"]), tokens);
+        }
+    }
+
+    /// Reads messages that were counted when they came another way.
+    pub(super) fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+    }
+
+    /// Adds what is new in a report of a message.
+    fn add(&mut self, id: &str, model: Option<String>, tokens: Tokens) {
+        if self.is_paused {
             return;
+        }
+        let mut call = match self.known.iter().rposition(|call| call.id == id) {
+            Some(at) => self.known.remove(at).unwrap_or_default(),
+            None => Call { id: id.to_owned(), ..Call::default() },
         };
-        let call = self.messages.entry(id.to_owned()).or_default();
-        call.tokens = call.tokens.max(tokens);
-        call.model = named(&message["model"]).or(call.model.take());
+        let before = call.tokens;
+        call.tokens = before.max(tokens);
+        call.model = model.or(call.model);
+        let more = call.tokens.minus(before);
+        if more != Tokens::default() {
+            self.used = Some(self.used.unwrap_or_default().plus(more));
+            self.cost += self.price(&call, more);
+        }
+        self.known.push_back(call);
+        if self.known.len() > KNOWN {
+            self.known.pop_front();
+        }
+    }
+
+    fn price(&mut self, call: &Call, tokens: Tokens) -> f64 {
+        let Some(prices) = &self.prices else { return 0.0 };
+        match prices.of(call.model.as_deref()) {
+            Some(price) => price.cost(tokens),
+            None => {
+                self.lacks_a_price = true;
+                let model = prices.model(call.model.as_deref()).to_owned();
+                if self.unpriced.insert(model.clone()) {
+                    self.newly_unpriced.push(model);
+                }
+                0.0
+            }
+        }
+    }
+
+    /// Takes a message back.
+    fn forget(&mut self, id: &str) {
+        let Some(at) = self.known.iter().rposition(|call| call.id == id) else { return };
+        if let Some(call) = self.known.remove(at) {
+            self.used = self.used.map(|used| used.minus(call.tokens));
+            self.cost -= self.price(&call, call.tokens);
+        }
     }
 
     /// What all calls used; nothing if there were none.
     pub(super) fn total(&self) -> Option<Usage> {
-        if self.messages.is_empty() {
-            return None;
-        }
-        let tokens = self.messages.values().fold(Tokens::default(), |sum, call| sum.plus(call.tokens));
-        let cost = |call: &Call| Some(self.prices.as_ref()?.of(call.model.as_deref())?.cost(call.tokens));
-        let cost = self.messages.values().map(cost).sum::<Option<f64>>();
-        Some(tokens.usage(cost))
+        let cost = self.prices.as_ref().filter(|_| !self.lacks_a_price).map(|_| self.cost);
+        Some(self.used?.usage(cost))
     }
 
     /// Whether more was used than was reported.
@@ -166,22 +225,16 @@ impl Calls {
 
     /// The models without a price that were not named before.
     pub(super) fn unpriced(&mut self) -> Vec<AgentEvent> {
-        let Some(prices) = &self.prices else { return Vec::new() };
-        let models = self.messages.values().map(|call| call.model.as_deref());
-        let without: BTreeSet<String> = models
-            .filter(|model| prices.of(*model).is_none())
-            .map(|model| prices.model(model).to_owned())
-            .collect();
-        let new: Vec<String> = without.difference(&self.unpriced).cloned().collect();
-        self.unpriced.extend(new.iter().cloned());
-        new.into_iter().map(|model| AgentEvent::Unpriced { model }).collect()
+        let named = |model| AgentEvent::Unpriced { model };
+        std::mem::take(&mut self.newly_unpriced).into_iter().map(named).collect()
     }
 
     /// Begins anew: what was used is settled. Returns what it was, and whether some of it was reported.
     pub(super) fn settle(&mut self) -> (Option<Usage>, bool) {
         let total = self.total();
         let was_reported = self.reported.take().is_some();
-        self.messages.clear();
+        // Messages stay known: what is reported of them again is not new.
+        (self.used, self.cost, self.lacks_a_price) = (None, 0.0, false);
         self.streamed.clear();
         self.is_offered = false;
         (total, was_reported)
@@ -260,6 +313,8 @@ mod tests {
         assert_eq!(so_far(&mut calls), Some((3_000, 120)));
         assert_eq!(calls.settle().0.unwrap().input_tokens, Some(3_000));
         assert_eq!(calls.total(), None);
+        calls.count("b", &message("b", 2_000, 70));
+        assert_eq!(calls.total(), None, "it was settled with its turn");
     }
 
     #[test]

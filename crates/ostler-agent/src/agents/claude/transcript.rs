@@ -113,9 +113,11 @@ impl Claude {
                 Vec::new()
             }
             // All that can be missing of what was heard is the end of its turn: that is a record of its own.
-            // Its tokens are counted once, by the id of the message.
+            // Its tokens were counted when it was heard.
             Twin::Heard { .. } => {
+                self.calls.pause(true);
                 let mut events = self.read(record);
+                self.calls.pause(false);
                 events.retain(|event| {
                     matches!(
                         event,
