@@ -27,6 +27,9 @@ fn failing(fault: &str) -> String {
     )
 }
 
+/// How long an agent may be silent that waits for its provider. A busy machine needs many times what it takes.
+const SILENCE: &str = "15s";
+
 /// Flags that keep the agents' own retries out of a test: Codex gives up at once, OpenCode is not waited for. Claude Code
 /// is told by a header.
 fn hurried(player: Player) -> &'static [&'static str] {
@@ -37,12 +40,18 @@ fn hurried(player: Player) -> &'static [&'static str] {
             "--agent-arg=-c",
             "--agent-arg=model_providers.rehearsal.stream_max_retries=0",
         ],
-        Player::OpenCode => &["--silence", "4s"],
+        Player::OpenCode => &["--silence", SILENCE],
         _ => &[],
     }
 }
 
-const NO_RETRY: &str = r#"headers = { "x-should-retry" = "false" }"#;
+/// Claude Code gives up at once, OpenCode waits for an hour: then its first wait is the one that is too long.
+fn given_up(player: Player) -> &'static str {
+    match player {
+        Player::OpenCode => "retry_after = 3600",
+        _ => r#"headers = { "x-should-retry" = "false" }"#,
+    }
+}
 
 /// Plays against a provider that fails at first, and says how the run ended.
 fn played(player: Player, fault: &str, flags: &[&str]) -> Option<Ended> {
@@ -67,14 +76,15 @@ fn goes_on(ended: &Ended, reason: &str, resumes: u32) {
 
 /// 503, which all agents try again by themselves for a while, and then give up.
 fn outage(player: Player) {
-    let fault = format!("http = 503, {NO_RETRY}, message = \"down for a moment\"");
+    let fault = format!("http = 503, {}, message = \"down for a moment\"", given_up(player));
     let Some(ended) = played(player, &fault, &[]) else { return };
     goes_on(&ended, "the provider ", 1);
 }
 
 /// A rate limit without a reset time.
 fn plain_429(player: Player) {
-    let fault = format!("http = 429, {NO_RETRY}, message = \"This request would exceed your rate limit\"");
+    let given_up = given_up(player);
+    let fault = format!("http = 429, {given_up}, message = \"This request would exceed your rate limit\"");
     let Some(ended) = played(player, &fault, &["--wait-for-quota"]) else { return };
     goes_on(&ended, "a rate limit is reached", 0);
 }
@@ -144,7 +154,7 @@ fn is_named(player: Player) {
     let fault = "http = 429, retry_after = 7200, message = \"Rate limit reached for requests\"";
     let Some(yard) = Yard::of(player) else { return };
     let script = yard.script(&failing(fault));
-    let ended = yard.run(&["--silence", "4s", &script, "Say something."]);
+    let ended = yard.run(&["--silence", SILENCE, &script, "Say something."]);
     ended.ends("quota", 16);
     let retried = ended.with("blocked", "retrying").next().unwrap();
     assert_eq!(retried["class"], "quota", "{retried}");
