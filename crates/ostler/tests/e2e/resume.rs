@@ -150,6 +150,7 @@ reply = [{ text = "All is done." }]
 
 [[conversation]]
 [[conversation.step]]
+expect = { contains = "Do both." }
 reply = [{ tool_by_role = "shell", command = "echo one >> done.txt" }]
 [[conversation.step]]
 reply = [{ tool_by_role = "shell", command = "touch begun; while [ ! -e go ]; do sleep 0.05; done; echo two >> done.txt" }]

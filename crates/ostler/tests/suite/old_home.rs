@@ -24,7 +24,7 @@ fn ground_with_old_home() -> Ground {
 fn run_json(ground: &Ground, args: &[&str]) -> Value {
     let ended = ground.run(args);
     assert_eq!(ended.code, Some(0), "{args:?}: {}", ended.stderr);
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {}", ended.stdout))
+    serde_json::from_str(&ended.stdout).unwrap()
 }
 
 /// All files below a folder with their bytes.
