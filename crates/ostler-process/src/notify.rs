@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::journal::Facts;
+use crate::working_directory::set_pwd_of;
 
 /// How long its end is waited for, so that a failure can be reported.
 const WAIT: Duration = Duration::from_secs(3);
@@ -68,6 +69,7 @@ pub async fn notify(words: &str, folder: &Path) -> Result<(), NotifyError> {
     let copy = || output.try_clone().map(Stdio::from).map_err(NotifyError::Start);
     let mut command = Command::new(&split[0]);
     command.args(&split[1..]).stdin(Stdio::from(input)).stdout(copy()?).stderr(copy()?).process_group(0);
+    set_pwd_of(&mut command);
     let mut child = command.spawn().map_err(NotifyError::Start)?;
     let status = match tokio::time::timeout(WAIT, child.wait()).await {
         Ok(ended) => ended.map_err(NotifyError::Start)?,

@@ -1,6 +1,6 @@
 //! `PWD` of every program that Ostler starts. Ostler's own names the directory of whoever started Ostler, and programs
-//! believe it: OpenCode 1.18.33 works in `PWD`, whatever its working directory is. So both agree by construction: the two
-//! places that start programs, `contain::shim` and `group`, call this.
+//! believe it: OpenCode 1.18.33 works in `PWD`, whatever its working directory is. So both agree by construction: the
+//! places that start programs, `contain::shim`, `group` and `notify`, call this.
 
 use std::path::Path;
 

@@ -121,7 +121,7 @@ fn mistakes_say_where_and_what_was_meant() {
         ),
         (
             variable("OSTLER_CFG__", "x"),
-            "OSTLER_CFG__: unknown key `` | valid here: agents, install, rehearse, serve, run, network, notify, mcp, display, log".to_owned(),
+            "OSTLER_CFG__: unknown key `` | valid here: agents, install, rehearse, serve, run, prices, network, notify, mcp, display, log".to_owned(),
         ),
     ];
     for (told, want) in table {

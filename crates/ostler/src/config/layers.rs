@@ -124,6 +124,18 @@ impl Layer {
     }
 }
 
+/// A key as TOML writes it: names with dots or other signs in them, such as those of models, are quoted.
+fn dotted(key: &[String]) -> String {
+    let is_bare = |part: &str| {
+        !part.is_empty() && part.chars().all(|sign| sign.is_ascii_alphanumeric() || "-_".contains(sign))
+    };
+    let parts = key.iter().map(|part| match is_bare(part) {
+        true => part.clone(),
+        false => Value::from(part.as_str()).to_string(),
+    });
+    parts.collect::<Vec<_>>().join(".")
+}
+
 /// Lays each layer over those before it, value by value.
 pub(super) fn merge(layers: Vec<Layer>) -> Result<(Config, BTreeMap<String, Effective>), ConfigError> {
     let mut values = BTreeMap::new();
@@ -132,7 +144,7 @@ pub(super) fn merge(layers: Vec<Layer>) -> Result<(Config, BTreeMap<String, Effe
         for (key, value) in layer.leaves() {
             let origin = layer.origin(&key);
             let shown = if is_secret(&key) { Value::from("…") } else { value.clone() };
-            values.insert(key.join("."), Effective { value: shown, origin });
+            values.insert(dotted(&key), Effective { value: shown, origin });
             put(&mut table, &key, value);
         }
     }

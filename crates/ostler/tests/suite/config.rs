@@ -99,6 +99,17 @@ fn config_show_prints_every_effective_value() {
 }
 
 #[test]
+fn config_show_quotes_the_name_of_a_model_that_has_a_dot() {
+    let ground = Ground::new();
+    ground.put("ostler/config.toml", "[prices.\"gpt-5.5\"]\ninput = 1.25\noutput = 10\n");
+    let shown = ground.run(&["config", "show"]).stdout;
+    assert!(shown.contains("prices.\"gpt-5.5\".input = 1.25\n"), "{shown}");
+    ground.put("ostler/config.toml", &shown);
+    let again = ground.run(&["config", "show"]);
+    assert_eq!((again.code, again.stdout), (Some(0), shown), "{}", again.stderr);
+}
+
+#[test]
 fn a_program_that_is_set_for_one_agent_is_shown_for_both_that_share_it() {
     let ground = Ground::new();
     ground

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ostler_agent::agents::AGENTS;
+use ostler_agent::completion::FIRST_PAUSE;
 use ostler_agent::watchdog::Limits;
 use ostler_process::terminal::pty::Size;
 use toml::Value;
@@ -51,7 +52,7 @@ pub(super) fn every_value(settings: &Settings) -> BTreeMap<String, (InForce, Ori
 }
 
 /// Tables whose keys are the user's.
-const TABLES: [&str; 2] = ["mcp", "serve.models"];
+const TABLES: [&str; 3] = ["mcp", "prices", "serve.models"];
 
 fn program_key(agent: &str) -> String {
     format!("agents.{agent}.program")
@@ -65,6 +66,7 @@ fn defaults() -> Vec<(String, InForce)> {
         ("mcp".to_owned(), unset("no MCP servers")),
         ("network.probe".to_owned(), unset("the provider of the agent")),
         ("notify.command".to_owned(), unset("nothing is started")),
+        ("prices".to_owned(), unset("only costs that agents report")),
         ("rehearse.listen".to_owned(), text(rehearse::DEFAULT_LISTEN)),
         ("rehearse.script".to_owned(), text(rehearse::DEFAULT_SCRIPT)),
     ];
@@ -89,6 +91,7 @@ fn run_defaults() -> Vec<(&'static str, InForce)> {
         ("ceiling", span(limits.ceiling)),
         ("max_wait", span(limits.max_wait)),
         ("max_resumes", count(run::MAX_RESUMES)),
+        ("resume_pause", span(FIRST_PAUSE)),
         ("wait_for_quota", InForce::Value(Value::Boolean(false))),
         ("max_cost", unset("no limit")),
         ("max_tokens", unset("no limit")),
