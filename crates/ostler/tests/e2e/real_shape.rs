@@ -12,6 +12,7 @@
 //! ```
 
 mod folders;
+mod limits;
 mod programs;
 mod provider;
 mod proxied;
@@ -97,6 +98,14 @@ impl RealShape {
     /// With a variable in the user's environment.
     pub(crate) fn variable(mut self, name: &'static str, value: &'static str) -> Self {
         self.variables.push((name, value));
+        self
+    }
+
+    /// With this in Ostler's configuration too.
+    pub(crate) fn configured(self, toml: &str) -> Self {
+        let path = self.at("ostler/config.toml");
+        let before = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, before + toml).unwrap();
         self
     }
 
