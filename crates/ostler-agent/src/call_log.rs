@@ -259,7 +259,9 @@ impl CallLog {
 
     fn open(&mut self, id: &str, tool: &str, input: &Value, within: Option<String>) {
         if self.calls.len() >= MOST_KEPT {
-            self.calls.pop_front();
+            // An open call is kept: it may be the parent of all the others, and is what a crash interrupts.
+            let finished = self.calls.iter().position(|call| call.result.is_some());
+            self.calls.remove(finished.unwrap_or(0));
         }
         self.calls.push_back(Call {
             id: id.to_owned(),

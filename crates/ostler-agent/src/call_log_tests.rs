@@ -211,6 +211,18 @@ fn a_report_is_short_whatever_the_calls_were() {
     assert!(report.chars().all(is_seen), "{report:?}");
 }
 
+/// A sub-agent makes many calls while the call that started it is open.
+#[test]
+fn an_open_call_is_not_forgotten_for_later_ones() {
+    let mut log = log(&[Spawn, Start("parent")]);
+    for number in 0..100 {
+        log.on_event(&started(&number.to_string(), Some("parent")));
+        log.on_event(&ended(&number.to_string(), "ok"));
+    }
+    let reported = reported(&log, KnownCalls::Unreadable);
+    assert!(reported.contains(&"finished do 99".to_owned()), "{reported:?}");
+}
+
 /// As Codex does it: other ids, and the command as the shell gets it.
 #[test]
 fn a_record_with_other_ids_is_compared_by_what_was_called() {

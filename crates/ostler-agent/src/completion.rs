@@ -646,8 +646,10 @@ fn timed_out(limit: Limit) -> Decision {
     Decision::Outcome(RunOutcome::TimedOut { limit })
 }
 
+/// An agent that repeats itself is not quiet: what was found when it last was says nothing.
 fn stalled(rule: Rule, ending: &Ending<'_>) -> RunOutcome {
-    RunOutcome::Stalled { rule, quiet: ending.quiet, cause: ending.cause.cloned() }
+    let cause = ending.cause.filter(|_| rule != Rule::Loop).cloned();
+    RunOutcome::Stalled { rule, quiet: ending.quiet, cause }
 }
 
 /// A run that lost what no resume can bring back.

@@ -54,7 +54,7 @@ use checking::Tried;
 pub use clock::{said as local_time, zone as local_zone};
 use company::Company;
 use desk::Desk;
-pub use environment::{PrivateError, inherited, launched, rehearsed, write_private};
+pub use environment::{PrivateError, exempt_loopback, inherited, launched, rehearsed, write_private};
 use offline::Waited;
 pub use offline::configured_provider;
 pub use plan::{Checks, Incoming, Plan, Watching};
@@ -354,19 +354,18 @@ impl<'a> Run<'a> {
         self.desk.folder().join("private")
     }
 
-    /// The session, if the agent knows in it what it was asked.
+    /// The session, if the agent knows in it what it was asked. An agent that was killed may have worked, and yet have
+    /// written nothing down: Claude Code does so 100 ms later.
     fn resumable(&self) -> Option<String> {
-        let is_known = |session: &String| self.has_worked || round::is_there(self.plan, session);
-        self.session.clone().filter(is_known)
+        self.session.clone().filter(|session| round::is_there(self.plan, session))
     }
 
     /// What the agent should know of its last tool calls when its session is resumed with this prompt. Left out if a
     /// terminal program would refuse the prompt because of it.
     fn report_calls(&self, prompt: Option<&str>) -> Option<String> {
-        let known = match &self.session {
-            Some(session) => {
-                round::recorded_calls(self.plan, session).map_or(KnownCalls::Unreadable, KnownCalls::Recorded)
-            }
+        let known = match self.resumable() {
+            Some(session) => round::recorded_calls(self.plan, &session)
+                .map_or(KnownCalls::Unreadable, KnownCalls::Recorded),
             None => KnownCalls::None,
         };
         let report = self.calls.report(known)?;

@@ -50,8 +50,7 @@ impl Attempt {
         let number = self.number + 1;
         match (session, self.resumed) {
             (Some(session), _) => Self { number, prompt: with_calls(prompt, calls), resumed: Some(session) },
-            // An agent that has no session has called nothing.
-            (None, None) => Self { number, prompt: self.prompt, resumed: None },
+            (None, None) => Self { number, prompt: with_calls(self.prompt, calls), resumed: None },
             (None, Some(_)) => Self { number, prompt: with_calls(original.to_owned(), calls), resumed: None },
         }
     }
@@ -81,6 +80,8 @@ mod tests {
         assert_eq!(next(first(), None), (2, text("do it, and quickly"), None));
         let second = Attempt { number: 2, prompt: text("go on"), resumed: Some(text("s")) };
         assert_eq!(next(second, None), (3, text("do it"), None));
+        let anew = first().next(text("go on"), None, "do it", Some("- a call"));
+        assert_eq!((anew.prompt, anew.resumed), (text("do it, and quickly\n\n- a call"), None));
     }
 
     #[test]

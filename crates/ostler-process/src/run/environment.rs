@@ -69,8 +69,9 @@ const BASE_DIRECTORIES: [(&str, &str); 4] = [
     ("XDG_CACHE_HOME", ".cache"),
 ];
 
-/// Variables that send requests to `http://` addresses through a proxy.
-const PROXIES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+/// Variables that send requests through a proxy. Claude Code takes `HTTPS_PROXY` for `http://` addresses too.
+const PROXIES: [&str; 6] =
+    ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
 /// Variables that name the hosts to which requests go without one. Programs read either.
 const UNPROXIED: [&str; 2] = ["NO_PROXY", "no_proxy"];
@@ -144,8 +145,8 @@ pub fn launched(env: &[(OsString, OsString)], launch: &Launch) -> (Variables, Ve
 }
 
 /// Lets requests to loopback go without a proxy. Behind one that is not told so, all agents lose the bridge: a proxy on
-/// another host cannot reach it.
-fn exempt_loopback(env: &mut Variables) {
+/// another host cannot reach it. Doing it twice changes nothing.
+pub fn exempt_loopback(env: &mut Variables) {
     let value = |name: &str| env.iter().find(|(known, _)| known == name)?.1.to_str().map(str::to_owned);
     if PROXIES.into_iter().filter_map(value).all(|proxy| proxy.is_empty()) {
         return;
@@ -240,7 +241,8 @@ mod tests {
         };
         let proxy = ("HTTP_PROXY", "http://proxy:3128");
         assert_eq!(lists(&[]), ["", ""]);
-        assert_eq!(lists(&[("HTTPS_PROXY", "http://p"), ("http_proxy", "")]), ["", ""]);
+        assert_eq!(lists(&[("http_proxy", "")]), ["", ""]);
+        assert_eq!(lists(&[("HTTPS_PROXY", "http://p")]), [LOOPBACK, LOOPBACK]);
         assert_eq!(lists(&[proxy]), [LOOPBACK, LOOPBACK]);
         assert_eq!(lists(&[proxy, ("no_proxy", "intern, x")]), ["intern, x,127.0.0.1"; 2]);
         let both = [("all_proxy", "socks5://p"), ("NO_PROXY", "a"), ("no_proxy", "b")];

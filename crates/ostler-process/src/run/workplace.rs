@@ -1,10 +1,10 @@
 //! The folder that the agent works in: whether something changes there now, and what did. It can neither delay nor fail
 //! a run: looks are taken beside it, and what is not known in time is left out.
 
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use std::os::unix::fs::MetadataExt as _;
 
 use ostler_agent::completion::Progress;
 use ostler_agent::run_event::{self, Counted, Listed};
@@ -52,7 +52,7 @@ impl Workplace {
         let home = folder.ancestors().nth(2).unwrap_or(folder);
         let workspace = Workspace { root: root.to_owned(), own: vec![home.to_owned()] };
         Self {
-            identity: identity(root),
+            identity: identity(root).ok(),
             workspace,
             monitor: None,
             rested: None,
@@ -65,10 +65,12 @@ impl Workplace {
 
     /// What became of the folder since the run began.
     pub(super) fn state(&self) -> WorkspaceState {
-        match (self.identity, identity(&self.workspace.root)) {
-            (Some(_), None) => WorkspaceState::Gone,
-            (Some(then), Some(now)) if then != now => WorkspaceState::Replaced,
-            (None, _) | (Some(_), Some(_)) => WorkspaceState::Present,
+        let Some(then) = self.identity else { return WorkspaceState::Present };
+        match identity(&self.workspace.root) {
+            Ok(now) if now != then => WorkspaceState::Replaced,
+            Err(error) if is_absent(&error) => WorkspaceState::Gone,
+            // A network mount that does not answer now is not a deleted folder.
+            Ok(_) | Err(_) => WorkspaceState::Present,
         }
     }
 
@@ -132,8 +134,12 @@ impl Workplace {
     }
 }
 
-fn identity(folder: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(folder).ok().map(|found| (found.dev(), found.ino()))
+fn identity(folder: &Path) -> io::Result<(u64, u64)> {
+    std::fs::metadata(folder).map(|found| (found.dev(), found.ino()))
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn told(changes: Changes) -> run_event::Changes {

@@ -223,7 +223,11 @@ impl Decoder for Codex {
         self.calls.set_prices(prices);
     }
 
+    /// A record that is read after the end of its turn was counted with that end.
     fn usage(&mut self, record: &Value) -> Vec<AgentEvent> {
+        if self.turn == Turn::Ended {
+            return Vec::new();
+        }
         self.calls.on_record(self.sum, record)
     }
 

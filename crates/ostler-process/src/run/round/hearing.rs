@@ -103,7 +103,11 @@ impl Round<'_, '_> {
                 self.retrying = Some(Failure { class, detail, resets_at, cut_short: None });
             }
             // Said beside its work.
-            AgentEvent::Noted { .. } | AgentEvent::Spent(_) | AgentEvent::Unknown { .. } => {}
+            AgentEvent::Noted { .. }
+            | AgentEvent::Spent(_)
+            | AgentEvent::SpentSoFar(_)
+            | AgentEvent::Unpriced { .. }
+            | AgentEvent::Unknown { .. } => {}
             AgentEvent::TurnEnded(TurnOutcome::Interrupted) => {}
             _ => self.retrying = None,
         }

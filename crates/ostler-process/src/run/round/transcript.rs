@@ -81,15 +81,18 @@ pub(in crate::run) fn recorded_calls(plan: &Plan<'_>, session: &str) -> Option<R
     let (places, reading) = places(plan, session)?;
     let tail = Tail::late(places, Duration::ZERO);
     let mut followed = Followed { session: session.to_owned(), tail, reading, usage: None };
+    followed.find(Known::Nothing);
+    let Reading::Found(mut lines) = followed.reading else { return None };
     let mut decoder = plan.agent.decoder(None);
     let mut recorded = RecordedCalls::new(plan.agent.twins());
-    for record in followed.records() {
+    // Record by record: a transcript may have hundreds of megabytes.
+    for_each_record(&mut lines, |record| {
         if let Record::Json(value) = record {
             decoder.events(Source::Transcript, &value).iter().for_each(|event| recorded.on_event(event));
         }
-    }
+    });
     decoder.quiet().iter().for_each(|event| recorded.on_event(event));
-    matches!(followed.reading, Reading::Found(_)).then_some(recorded)
+    Some(recorded)
 }
 
 /// Whether a record has a prompt, or anything that follows from one. One that cannot be read may have.
@@ -229,9 +232,15 @@ impl Followed {
 /// What is new in a file.
 fn read_on(lines: &mut Lines) -> Vec<Record> {
     let mut records = Vec::new();
+    for_each_record(lines, |record| records.push(record));
+    records
+}
+
+/// Passes on what is new in a file.
+fn for_each_record(lines: &mut Lines, mut take: impl FnMut(Record)) {
     for _ in 0..MOST_READS {
         let read = lines.read(|frame| match frame {
-            Frame::Line(line) => records.push(Record::read(line)),
+            Frame::Line(line) => take(Record::read(line)),
             Frame::TooLong(_) => {}
         });
         match read {
@@ -244,7 +253,6 @@ fn read_on(lines: &mut Lines) -> Vec<Record> {
             }
         }
     }
-    records
 }
 
 impl Round<'_, '_> {

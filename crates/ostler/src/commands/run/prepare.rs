@@ -14,7 +14,7 @@ use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
 use ostler_process::run::{
-    Beginning, Checks, Plan, RunError, Watching, configured_provider, inherited, limits_json,
+    Beginning, Checks, Plan, RunError, Watching, configured_provider, exempt_loopback, inherited, limits_json,
 };
 use ostler_process::terminal::pty::Size;
 use ostler_rehearsal::script::Play;
@@ -347,6 +347,8 @@ pub(super) async fn prepare<'a>(
     };
     plan.env.retain(|(name, _)| args.env.iter().all(|(set, _)| name.to_str() != Some(set)));
     plan.env.extend(args.env.iter().map(|(name, value)| (name.into(), value.into())));
+    // The probe must take the same way to the provider as the agent.
+    exempt_loopback(&mut plan.env);
     plan.probe = match &terms.probe {
         // A run that may not be resumed ends with the failure that it has.
         _ if plan.policy.max_resumes == 0 => None,

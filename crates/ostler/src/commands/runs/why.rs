@@ -67,8 +67,11 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
         match event.kind {
             RunEventKind::Spawned { .. } => (stopped, stopping, cause) = (None, None, None),
             RunEventKind::Quiet(found) => cause = Some(found),
-            // Something was received. What came after the agent was stopped says nothing about before.
-            RunEventKind::Agent(_) | RunEventKind::Garbled { .. } | RunEventKind::Seen { .. }
+            // Something was received. What came after the agent was stopped says nothing about before. A spinner, a
+            // busy child or a changed file is no answer of the model.
+            RunEventKind::Agent(_)
+            | RunEventKind::Garbled { .. }
+            | RunEventKind::Seen { channel: Channel::Stdout | Channel::Transcript | Channel::Bridge }
                 if stopped.is_none() =>
             {
                 cause = None;
