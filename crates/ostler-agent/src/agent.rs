@@ -336,12 +336,12 @@ pub trait Decoder: Send {
     fn answer(&self) -> Option<&Answer> {
         None
     }
-    /// Tells it what the machine's clock shows, for agents that print local times, times without a date, or how long to
+    /// Sets what the machine's clock shows, for agents that print local times, times without a date, or how long to
     /// wait. Called again before records are decoded.
     fn clock(&mut self, _clock: Clock) {}
     /// Sets what models cost, for agents that report no cost of their own.
     fn set_prices(&mut self, _prices: Prices) {}
-    /// What a record of the transcript says about tokens and models, while the standard output tells everything else:
+    /// What a record of the transcript says about tokens and models, while the standard output reports everything else:
     /// for agents whose standard output reports usage only when a turn ends.
     fn usage(&mut self, _record: &Value) -> Vec<AgentEvent> {
         Vec::new()
@@ -363,11 +363,11 @@ pub enum CostReports {
 pub trait ModelPrices: Sync {
     /// The arguments with which it prints its settings.
     fn settings_args(&self) -> Vec<String>;
-    /// The model that it uses unless it is told otherwise, as its settings say.
+    /// The default model in its settings.
     fn default_model(&self, settings: &str) -> Option<String>;
     /// The arguments with which it prints what it knows of models like this one.
     fn models_args(&self, model: &str) -> Vec<String>;
-    /// Whether it has a price for the model; nothing if that is not to be told from what it printed.
+    /// Whether it has a price for the model; `None` if its output does not show that.
     fn is_priced(&self, models: &str, model: &str) -> Option<bool>;
 }
 

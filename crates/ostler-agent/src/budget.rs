@@ -23,7 +23,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Why a run is stopped that uses a model whose price nobody knows.
+    /// Why a run that uses a model without a known price is stopped.
     pub fn cannot_hold(&self, model: &str) -> Option<StopReason> {
         self.max_cost?;
         let detail = format!(

@@ -3,7 +3,7 @@
 //! An agent writes its own record a moment after it acts, so a killed agent may not know of a call that finished, and
 //! knows nothing certain of one that was running: Claude Code drops such a call from the conversation, Codex shows it to
 //! the model as "aborted". Some calls stand in the agent's record before it reports them: Codex takes a fifth of a second.
-//! Ostler compares the two, and tells the agent with the prompt that resumes its session.
+//! Ostler compares the two, and adds the difference to the prompt that resumes the session.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt::Write as _;
@@ -17,10 +17,10 @@ use crate::watchdog::canonical;
 /// Calls that are kept. A turn of parallel calls is smaller; older ones are in the agent's record.
 const MOST_KEPT: usize = 32;
 
-/// Calls that the agent is told of, the last ones.
+/// The last calls, which are reported to the agent.
 const MOST_REPORTED: usize = 8;
 
-/// Characters of the arguments and of the result that the agent is told: enough to recognise the call.
+/// Characters of the arguments and of the result that are reported to the agent: enough to recognise the call.
 const LONGEST_INPUT: usize = 400;
 const LONGEST_RESULT: usize = 200;
 
@@ -59,7 +59,7 @@ struct Call {
     /// The call of the sub-agent that made it.
     within: Option<String>,
     result: Option<CallResult>,
-    /// The model said something after the result, so the agent has taken it in.
+    /// The model answered after the result, so the agent has processed it.
     is_answered: bool,
 }
 
@@ -70,7 +70,7 @@ struct CallResult {
     text: String,
 }
 
-/// What an agent that goes on with its task knows of its calls.
+/// What a resumed agent knows of its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KnownCalls {
     /// None: it has no session of the task and begins anew.
@@ -191,7 +191,7 @@ impl CallLog {
         }
     }
 
-    /// What an agent that goes on with its task should be told of its calls, if anything.
+    /// The report of its calls for a resumed agent, if it lacks any.
     pub fn report(&self, mut known: KnownCalls) -> Option<String> {
         let mut lines: Vec<String> =
             self.calls.iter().filter_map(|call| self.line(call, &mut known)).collect();
@@ -248,7 +248,7 @@ impl CallLog {
         self.calls.iter().any(|call| call.id == id && call.process == process && call.result.is_none())
     }
 
-    /// A resumed agent that works has read what it was told about its earlier calls.
+    /// A resumed agent that works has read the report of its earlier calls.
     fn on_work(&mut self) {
         if self.turn == Turn::Starting {
             let process = self.process;

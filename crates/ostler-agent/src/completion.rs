@@ -156,7 +156,7 @@ impl Ending<'_> {
     }
 
     /// Whether the session can be resumed, or the task given again. A task without a session is given again only if
-    /// nothing was done of it, which nobody knows of a program that writes no records.
+    /// nothing of it was done, which is unknown for a program that writes no records.
     fn can_go_on(&self) -> bool {
         let is_untouched =
             self.work == Work::None && self.progress == Progress::None && self.marker != Marker::ExitCode;
@@ -195,7 +195,7 @@ pub enum Progress {
     None,
 }
 
-/// Whether an agent did something of its task: said something, or called a tool.
+/// Whether an agent worked on its task: emitted text, or called a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// Nothing is known of.
@@ -251,7 +251,7 @@ pub enum Until {
     Quota {
         /// How long.
         wait: Duration,
-        /// Whether the provider said so.
+        /// Whether the provider reported it.
         reset: Reset,
     },
     /// A provider that failed, or a machine on which the agent was killed: after this time it is tried again.
@@ -510,7 +510,7 @@ impl Completion {
         Decision::Park { until: Until::Quota { wait, reset }, prompt: prompt(Cause::Environment, &[]) }
     }
 
-    /// Waits for the network if it is gone, which is nobody's fault: no resume is counted. A run that may not be resumed
+    /// Waits for the network if it is unreachable: that does not count as a resume. A run that may not be resumed
     /// does not wait for it either.
     fn offline(&mut self, ending: &Ending<'_>) -> Option<Decision> {
         match ending.reach {
@@ -634,7 +634,7 @@ fn is_of_the_provider(failure: &Failure) -> bool {
 fn until_reset(resets_at: i64, wall: Wall) -> Duration {
     let until_reset = u64::try_from(resets_at.saturating_sub(wall.now)).unwrap_or(0);
     let until_reset = Duration::from_secs(until_reset);
-    // After a short wait nobody wants a long one.
+    // A long pause does not follow a short one.
     let jitter = match until_reset {
         Duration::ZERO => wall.jitter,
         time => wall.jitter.min(LEAST_JITTER.saturating_add(time / 2)),

@@ -89,7 +89,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// What an agent connects to that wants to reach `endpoint`. None if that cannot be told.
+    /// What an agent connects to that wants to reach `endpoint`. `None` if that is unknown.
     pub(crate) fn lead(self, endpoint: Endpoint, configured_by: String) -> Option<Provider> {
         let Some((proxy, named_by)) = self.named else { return Some(Provider::at(endpoint, configured_by)) };
         let rules = || self.exempt.split([',', ' ']).map(str::trim).filter(|rule| !rule.is_empty());

@@ -68,10 +68,10 @@ pub enum AgentEvent {
     },
     /// Tokens were used. Never cumulative: what this event adds. Takes the place of every [`Self::SpentSoFar`] before it.
     Spent(Usage),
-    /// What the model calls of the current turn used, while the turn goes on: everything since the last
+    /// What the model calls of the current turn used, before the turn ends: everything since the last
     /// [`Self::Spent`] or the last end of a turn. A later one takes the place of an earlier one.
     SpentSoFar(Usage),
-    /// The agent uses a model of which neither the agent nor the configuration tells the price.
+    /// The agent uses a model whose price neither the agent nor the configuration has.
     Unpriced {
         /// The model.
         model: String,

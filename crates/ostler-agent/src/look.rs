@@ -25,10 +25,10 @@ impl Look {
     }
 }
 
-/// What changed from one screen to the next. It proves that the agent lives, never what it said.
+/// What changed from one screen to the next. It proves that the agent is alive, never what its answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScreenChange {
-    /// Nothing that tells anything about the agent.
+    /// Nothing that shows a sign of life.
     Nothing,
     /// Only what moves by itself while the program works: a spinner, a clock, the window title.
     Spinner,

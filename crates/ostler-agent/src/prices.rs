@@ -82,7 +82,7 @@ impl Tokens {
 impl Price {
     /// What these tokens cost.
     pub fn cost(&self, tokens: Tokens) -> f64 {
-        // Exact up to 2^53 tokens, which nobody pays for.
+        // Exact up to 2^53 tokens.
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 tokens")]
         let part = |tokens: u64, price: f64| tokens as f64 * price / PER;
         part(tokens.input, self.input)

@@ -23,7 +23,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The model that it uses unless it is told otherwise; nothing if it does not say.
+    /// Its default model; `None` if it does not print one.
     pub async fn default_model(&self, prices: &dyn ModelPrices) -> Option<String> {
         let settings = self.output(prices.settings_args()).await?;
         prices.default_model(&settings)

@@ -474,7 +474,7 @@ impl<'a> Run<'a> {
         (decision, ending.evidence())
     }
 
-    /// What is said of a workspace that is gone.
+    /// The message about a workspace that is gone.
     fn lost_workspace(&self) -> Option<String> {
         match self.workplace.state() {
             WorkspaceState::Gone => {
@@ -484,7 +484,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Tells if the workspace is not what it was: an outcome that says nothing of it would be taken for one about it.
+    /// Warns if the workspace was deleted or replaced: the outcome alone would hide that.
     fn tell_workspace(&mut self) -> Result<(), JournalError> {
         let path = self.plan.workspace.display();
         let text = match self.workplace.state() {
@@ -512,7 +512,7 @@ impl<'a> Run<'a> {
         self.desk.tell(RunEventKind::Unparked)
     }
 
-    /// A limit that did not hold must not be relied on: it is said that it did not, and why.
+    /// Warns about a limit that was exceeded, with the reason.
     fn tell_budget(&mut self, outcome: &RunOutcome) -> Result<(), JournalError> {
         let text = match (self.ledger.unmeasured(), self.ledger.forbids_a_turn(), outcome) {
             (Some(Unmeasured::Cost), _, _) => {

@@ -1,4 +1,4 @@
-//! `PWD` of every program that Ostler starts. Ostler's own names the directory of whoever started Ostler, and programs
+//! `PWD` of every program that Ostler starts. Ostler's own names the directory in which Ostler was started, and programs
 //! believe it: OpenCode 1.18.33 works in `PWD`, whatever its working directory is. So both agree by construction: the
 //! places that start programs, `contain::shim`, `group` and `notify`, call this.
 

@@ -81,7 +81,7 @@ impl Agent for Claude {
     fn by_hand(&self, prompt: &str) -> ByHand {
         ByHand {
             args: words(["-p", "--permission-mode", "bypassPermissions", prompt]),
-            // Whoever pastes it may be root.
+            // The user who pastes it may be root.
             env: launch::as_root(Permissions::All).env,
         }
     }

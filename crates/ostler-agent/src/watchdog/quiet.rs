@@ -56,7 +56,7 @@ impl Quiet {
         }
     }
 
-    /// Something was heard: a new stretch begins. An announced wait goes on: the agent notes its retry a moment later.
+    /// A sign of life: a new stretch begins. An announced wait continues: the agent notes its retry a moment later.
     pub(super) fn broken(&mut self, at: Duration) {
         let Self { announced, asked, sampled, .. } = *self;
         *self = Self { announced, asked, sampled, ..Self::new(at) };

@@ -27,7 +27,7 @@ const ALWAYS_A_PERSONS: [&str; 4] = [
 
 /// Variables that a rehearsed agent inherits as a real one does, besides locales: which programs there are, where it is
 /// started, who it is, what it writes to. No secret is in them, and no address. All other variables are left out, because
-/// secrets cannot be told by their names; an agent that finds a key, a proxy or an address there could talk to others
+/// secrets cannot be recognised by their names; an agent that finds a key, a proxy or an address there could talk to others
 /// than the scripted provider.
 const REHEARSED: [&str; 26] = [
     "PATH",
@@ -144,7 +144,7 @@ pub fn launched(env: &[(OsString, OsString)], launch: &Launch) -> (Variables, Ve
     (env, warnings)
 }
 
-/// Lets requests to loopback go without a proxy. Behind one that is not told so, all agents lose the bridge: a proxy on
+/// Lets requests to loopback go without a proxy. Behind a proxy without that exemption, all agents lose the bridge: a proxy on
 /// another host cannot reach it. Doing it twice changes nothing.
 pub fn exempt_loopback(env: &mut Variables) {
     let value = |name: &str| env.iter().find(|(known, _)| known == name)?.1.to_str().map(str::to_owned);

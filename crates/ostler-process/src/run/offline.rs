@@ -1,8 +1,8 @@
 //! Whether the provider can be reached from this machine: an agent that cannot reach it is not stuck, and waiting costs
 //! nothing.
 //!
-//! A probe connects to what the agent itself connects to, and sends nothing. It says that nobody answers there only if
-//! nobody does within a few seconds.
+//! A probe connects to what the agent itself connects to, and sends nothing. It reports the address as unreachable only if
+//! no connection succeeds within a few seconds.
 
 use std::ffi::OsString;
 use std::io::Read as _;

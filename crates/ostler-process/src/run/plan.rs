@@ -57,7 +57,7 @@ pub struct Plan<'a> {
     pub budget: Budget,
     /// What models cost, for an agent that does not report it.
     pub prices: Prices,
-    /// Where its provider is reached, to tell a machine that is offline from an agent that failed. None if that is not
+    /// The address of its provider, to distinguish an offline machine from a failed agent. `None` if that is not
     /// known, or if the run would not wait for it.
     pub probe: Option<Provider>,
     /// What the host tries itself when the agent says that it is done.

@@ -1,4 +1,4 @@
-//! What the model calls of a turn used, while the turn goes on.
+//! Usage of the model calls of the current turn, before the turn ends.
 //!
 //! Claude Code reports one message in several records: pieces of it, one record a content block, and once more in its
 //! transcript. Each is counted once, by its id, with the largest figures. A call that ends the turn is not reported
@@ -55,7 +55,7 @@ struct Call {
 #[derive(Debug)]
 struct Streamed {
     message: String,
-    /// Whether the turn goes on after it.
+    /// Whether the turn continues after it.
     goes_on: bool,
 }
 
@@ -322,7 +322,7 @@ mod tests {
         let mut calls = Calls::default();
         start(&mut calls, "a", 1_000);
         assert_eq!(stop(&mut calls, 50, "end_turn"), Piece::Nothing);
-        // A hook had it go on.
+        // A hook made it continue.
         assert_eq!(start(&mut calls, "b", 1_000), Piece::Report);
     }
 

@@ -269,7 +269,7 @@ impl Claude {
         events
     }
 
-    /// What the calls of this turn used so far, and models that nobody knows the price of.
+    /// Usage of this turn so far, and models without a known price.
     pub(super) fn report_calls(&mut self) -> Vec<AgentEvent> {
         let mut events: Vec<AgentEvent> = self.calls.report().into_iter().collect();
         if !self.reports_cost {

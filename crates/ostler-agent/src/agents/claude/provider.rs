@@ -58,7 +58,7 @@ struct Settings<'a> {
 }
 
 impl<'a> Settings<'a> {
-    /// None if one of the files cannot be read: then nobody knows what it says.
+    /// `None` if one of the files cannot be read: the setting is then unknown.
     fn read(configuration: &'a Configuration<'a>) -> Option<Self> {
         let home = configuration.home()?;
         let named = configuration.variable("CLAUDE_CONFIG_DIR");

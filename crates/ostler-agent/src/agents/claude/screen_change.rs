@@ -75,7 +75,7 @@ fn missing(rows: &[&str], others: &[&str]) -> Vec<usize> {
     missing
 }
 
-/// A row without its numbers: a clock or a counter that goes on in its place is no new row.
+/// A row without its numbers: a clock or a counter that advances in its place is no new row.
 fn masked(row: &str) -> String {
     words(row).chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }

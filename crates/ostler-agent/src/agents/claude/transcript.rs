@@ -113,7 +113,7 @@ impl Claude {
                 Vec::new()
             }
             // All that can be missing of what was heard is the end of its turn: that is a record of its own.
-            // Its tokens were counted when it was heard.
+            // Its tokens were counted when its record arrived.
             Twin::Heard { .. } => {
                 self.calls.pause(true);
                 let mut events = self.read(record);

@@ -18,7 +18,7 @@ pub(super) struct Calls {
     cost: Option<f64>,
     /// Whether some of it was not reported.
     is_behind: bool,
-    /// Whether the response under way calls a tool: then the turn goes on after it.
+    /// Whether the response under way calls a tool: then the turn continues after it.
     calls_a_tool: bool,
     model: Option<String>,
     prices: Option<Prices>,

@@ -12,7 +12,7 @@ use crate::endpoint::{Configuration, Endpoint, Provider, Proxy};
 /// The provider that is there without settings.
 const DEFAULT: &str = "openai";
 
-/// Its addresses: with a key, and behind a login. Which of the two is used only its credentials tell.
+/// Its addresses: with a key, and behind a login. Its credentials decide which of the two it uses.
 const WITH_A_KEY: &str = "https://api.openai.com";
 const WITH_A_LOGIN: &str = "https://chatgpt.com";
 

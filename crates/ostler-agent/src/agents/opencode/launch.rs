@@ -26,7 +26,7 @@ const ACTS: [&str; 9] = [
 
 pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     task.refuse_minted("opencode")?;
-    // Without a title it asks the model for one. Only its log tells that it waits to try again; it keeps the file too.
+    // Without a title it asks the model for one. Only its log reports that it waits to retry; its log file stays.
     let mut args = words(["run", "--format", "json", "--title", "ostler", "--print-logs"]);
     if let Some(model) = task.model {
         if !model.contains('/') {

@@ -1,4 +1,4 @@
-//! OpenCode's log on its standard error, in logfmt: the only place that tells of a failed request that it tries again, and
+//! OpenCode's log on its standard error, in logfmt: the only place that reports a failed request that it retries, and
 //! of the session before the model's first answer. Lines as seen on 1.18.33.
 
 use crate::agents::reading::LOG_LINE;

@@ -65,7 +65,7 @@ impl Round<'_, '_> {
     }
 
     fn remember(&mut self, event: &AgentEvent) {
-        // That a turn failed tells nothing of what was done in it.
+        // A failed turn does not show what was done in it.
         let is_failure =
             matches!(event, AgentEvent::TurnEnded(TurnOutcome::Failed(_) | TurnOutcome::Interrupted));
         self.run.has_worked |= is_work(event) && !is_failure;
@@ -102,7 +102,7 @@ impl Round<'_, '_> {
                 let (class, detail) = (*class, reason.clone());
                 self.retrying = Some(Failure { class, detail, resets_at, cut_short: None });
             }
-            // Said beside its work.
+            // These do not show that the request succeeded.
             AgentEvent::Noted { .. }
             | AgentEvent::Spent(_)
             | AgentEvent::SpentSoFar(_)

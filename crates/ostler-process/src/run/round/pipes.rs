@@ -128,7 +128,7 @@ impl Round<'_, '_> {
         Ok(())
     }
 
-    /// Standard error is no sign of life, but for the lines that the agent's decoder knows. Its end may tell why an agent
+    /// Standard error is no sign of life, but for the lines that the agent's decoder knows. Its end may show why an agent
     /// failed.
     async fn on_stderr(&mut self, count: usize) -> Result<(), JournalError> {
         let Some(pipes) = self.contact.pipes() else { return Ok(()) };

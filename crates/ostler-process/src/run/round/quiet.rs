@@ -1,5 +1,5 @@
 //! Why nothing is received from the agent: its process and its last events are looked at while it is quiet, and what they
-//! show is written down once, for whoever asks `ostler runs why`.
+//! show is written down once, for `ostler runs why`.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Round<'_, '_> {
         let now = self.run.desk.now();
         self.watch.looked = now;
         let last_life = self.last_life();
-        // What was found before the agent was last heard says nothing about now.
+        // A cause that was found before the last sign of life no longer holds.
         self.watch.told = self.watch.told.take().filter(|(at, _)| *at >= last_life);
         let found = self.cause();
         let told = self.watch.told.as_ref().map(|(_, cause)| cause);

@@ -136,7 +136,7 @@ impl Live {
     fn tell(&mut self, told: Vec<Told>) {
         for told in told {
             match told {
-                // What a turn used is told at its end.
+                // The usage of a turn is reported at its end.
                 Told::Event(AgentEvent::SpentSoFar(_)) => {}
                 Told::Event(event) => self.happened(Happening::Event(event)),
                 Told::Submitted => self.taken(),

@@ -54,7 +54,7 @@ pub(super) async fn prices(
             };
             match is_priced {
                 Some(false) => Err(RunUsage::NoCost { agent: agent.name(), model }),
-                // Where it does not say, the first call tells, and the run ends after it.
+                // If it prints no price, the first call shows it, and the run ends after that.
                 Some(true) | None => Ok(prices),
             }
         }

@@ -14,10 +14,10 @@ use super::args::{Args, Level};
 use super::prepare::RunUsage;
 use crate::config::{Config, ProbeAt, RunSection, Span, TerminalSize};
 
-/// How often a session that ended early is resumed, unless it is said how often.
+/// The default of `--max-resumes`.
 pub(crate) const MAX_RESUMES: u32 = 3;
 
-/// What an agent may do without asking, unless it is said what.
+/// The default of `--permissions`.
 pub(crate) const DEFAULT_LEVEL: Level = Level::Edits;
 
 /// The terms of a run.

@@ -128,7 +128,7 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     let Stopped { reason: stopped, mut verdict } =
         stopped.unwrap_or_else(|| Stopped { reason: None, verdict: dog.why(at) });
     if kept.state != State::Live {
-        // Nobody watches it any more.
+        // No process supervises it any more.
         verdict.next = None;
     }
     // An ended run that did not stall got over it.
