@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::for_every_agent;
 use crate::player::Player;
 use crate::yard::{Ended, Yard};
 
@@ -216,26 +217,6 @@ fn is_completed_although_it_was_killed(player: Player) {
     yard.is_empty();
 }
 
-macro_rules! for_every_agent {
-    ($($name:ident),*) => {$(
-        mod $name {
-            use crate::player::Player;
-
-            #[test]
-            fn claude() {
-                super::$name(Player::ClaudeStream);
-            }
-            #[test]
-            fn codex() {
-                super::$name(Player::Codex);
-            }
-            #[test]
-            fn opencode() {
-                super::$name(Player::OpenCode);
-            }
-        }
-    )*};
-}
 for_every_agent!(
     hands_over_repairs_asks_and_declares,
     is_resumed_with_what_is_missing_and_then_incomplete,

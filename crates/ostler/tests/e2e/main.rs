@@ -115,3 +115,28 @@ macro_rules! for_every_player {
     )*};
 }
 pub(crate) use for_every_player;
+
+/// One test for each agent over pipes, in a module that is named after the function it calls.
+#[cfg(target_os = "linux")]
+macro_rules! for_every_agent {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            use crate::player::Player;
+
+            #[test]
+            fn claude() {
+                super::$name(Player::ClaudeStream);
+            }
+            #[test]
+            fn codex() {
+                super::$name(Player::Codex);
+            }
+            #[test]
+            fn opencode() {
+                super::$name(Player::OpenCode);
+            }
+        }
+    )*};
+}
+#[cfg(target_os = "linux")]
+pub(crate) use for_every_agent;

@@ -6,6 +6,7 @@ use std::process::Child;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::for_every_agent;
 use crate::player::Player;
 use crate::yard::{Ended, Yard};
 
@@ -126,31 +127,26 @@ fn killed(player: Player) {
     yard.is_empty();
 }
 
-macro_rules! for_every_agent {
-    ($($name:ident),*) => {$(
-        mod $name {
-            use crate::player::Player;
-
-            #[test]
-            fn claude() {
-                super::$name(Player::ClaudeStream);
-            }
-            #[test]
-            fn claude_terminal() {
-                super::$name(Player::ClaudeTerminal);
-            }
-            #[test]
-            fn codex() {
-                super::$name(Player::Codex);
-            }
-            #[test]
-            fn opencode() {
-                super::$name(Player::OpenCode);
-            }
-        }
-    )*};
-}
 for_every_agent!(outage, plain_429, killed);
+
+mod on_a_terminal {
+    use crate::player::Player;
+
+    #[test]
+    fn outage() {
+        super::outage(Player::ClaudeTerminal);
+    }
+
+    #[test]
+    fn plain_429() {
+        super::plain_429(Player::ClaudeTerminal);
+    }
+
+    #[test]
+    fn killed() {
+        super::killed(Player::ClaudeTerminal);
+    }
+}
 
 /// Codex is told to wait for two hours and says so once; OpenCode waits without a record. Neither is stuck.
 fn is_named(player: Player) {

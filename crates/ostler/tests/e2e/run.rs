@@ -6,6 +6,7 @@ use std::path::Path;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::for_every_agent;
 use crate::player::Player;
 use crate::yard::{Ended, Yard};
 
@@ -93,26 +94,6 @@ fn does_not_outlive_ostler(player: Player) {
     assert_eq!(serde_json::from_slice::<Value>(&runs).unwrap()[0]["state"], "abandoned");
 }
 
-macro_rules! for_every_agent {
-    ($($name:ident),*) => {$(
-        mod $name {
-            use crate::player::Player;
-
-            #[test]
-            fn claude() {
-                super::$name(Player::ClaudeStream);
-            }
-            #[test]
-            fn codex() {
-                super::$name(Player::Codex);
-            }
-            #[test]
-            fn opencode() {
-                super::$name(Player::OpenCode);
-            }
-        }
-    )*};
-}
 for_every_agent!(completes, writes_a_todo_list, stalls, is_cancelled, does_not_outlive_ostler);
 
 /// The call that reaches the limit may be the one that completes the task: what is done stays done.
