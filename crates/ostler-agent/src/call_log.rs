@@ -233,7 +233,7 @@ impl CallLog {
             (KnownCalls::None, None) => false,
         };
         (!is_known).then(|| {
-            let name = named(&call.tool, &call.input);
+            let name = describe_call(&call.tool, &call.input);
             let how = match (result.exit_code, result.failed) {
                 (Some(code), _) => format!("finished with exit code {code}"),
                 (None, true) => "failed".to_owned(),
@@ -299,12 +299,12 @@ impl CallLog {
     }
 }
 
-fn named(tool: &str, input: &str) -> String {
+fn describe_call(tool: &str, input: &str) -> String {
     format!("{} {input}", shorten(tool, LONGEST_RESULT))
 }
 
 fn interrupted(tool: &str, input: &str) -> String {
-    let name = named(tool, input);
+    let name = describe_call(tool, input);
     format!(
         "The call {name} was interrupted: it may have run completely, in part or not at all. \
          Check what it did before you repeat it."

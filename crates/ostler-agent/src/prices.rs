@@ -113,7 +113,7 @@ impl Prices {
     /// The price of the model that the agent reports; else of the one it was asked to use, which may be an alias.
     pub fn of(&self, reported: Option<&str>) -> Option<Price> {
         let names = [reported, self.requested.as_deref()];
-        names.into_iter().flatten().find_map(|model| self.named(model))
+        names.into_iter().flatten().find_map(|model| self.find_price(model))
     }
 
     /// The model that a report without a name is about.
@@ -122,7 +122,7 @@ impl Prices {
     }
 
     /// The price under exactly this name; else without what an agent appends (`[1m]`) or puts before it (`provider/`).
-    fn named(&self, model: &str) -> Option<Price> {
+    fn find_price(&self, model: &str) -> Option<Price> {
         let plain = model.split_once('[').map_or(model, |(name, _)| name);
         let bare = plain.rsplit('/').next().unwrap_or(plain);
         [model, plain, bare].into_iter().find_map(|name| self.by_model.get(name).copied())

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use crate::event::{FailureClass, Part, ToolResult, TurnOutcome};
 
-    fn said(text: &str, part: Part) -> AgentEvent {
+    fn text_event(text: &str, part: Part) -> AgentEvent {
         AgentEvent::Said { text: text.to_owned(), part, within: None }
     }
 
@@ -226,8 +226,8 @@ mod tests {
             class: FailureClass::Overloaded,
         });
         let done = AgentEvent::TurnEnded(TurnOutcome::Done { text: String::new() });
-        let piece = || said("héllo", Part::Delta);
-        let whole = || said("hello", Part::Whole);
+        let piece = || text_event("héllo", Part::Delta);
+        let whole = || text_event("hello", Part::Whole);
         let cut = |part, characters| Some(QuietCause::AnswerCut { part, characters });
         let no_message =
             |after: Option<&str>| Some(QuietCause::NoMessage { after: after.map(str::to_owned) });

@@ -166,11 +166,11 @@ pub(super) fn print_since(runs: &[Kept], args: &SinceArgs) -> Result<(), Failure
         let runs: Vec<Value> = summaries.iter().map(|summary| json_of(summary.kept)).collect();
         return display::json(&json!({ "v": VERSION, "since": at, "runs": runs, "totals": totals.json() }));
     }
-    let when = since::shown(at, &local);
+    let when = since::format_time(at, &local);
     if summaries.is_empty() {
         return display::text(&format!("No runs since {when}.\n"));
     }
-    let began = |kept: &Kept| since::shown(kept.facts.began_at, &local);
+    let began = |kept: &Kept| since::format_time(kept.facts.began_at, &local);
     let table = table(&summaries, began, display::columns());
     display::text(&format!("{table}\n{}\n", totals.sentence(&when)))
 }
@@ -302,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    fn kept(run: &str, agent: &str, state: State, rehearse: Option<&str>) -> Kept {
+    fn stored_run(run: &str, agent: &str, state: State, rehearse: Option<&str>) -> Kept {
         let facts = json!({
             "v": 1, "run": run, "agent": agent, "engine": "stream", "program": "/p", "agent_version": null,
             "cwd": "/srv/projects/payments-service/backend", "began_at": 1_000_000,
@@ -318,20 +318,20 @@ mod tests {
 
     fn night() -> Vec<Kept> {
         vec![
-            kept("0198c0de-1234-7000-8000-000000000001", "codex", State::Live, None),
-            kept(
+            stored_run("0198c0de-1234-7000-8000-000000000001", "codex", State::Live, None),
+            stored_run(
                 "0198c0de-1111-7000-8000-000000000001",
                 "claude-headless",
                 ended("completed", 754_000, Some(1.21)),
                 None,
             ),
-            kept(
+            stored_run(
                 "0198c0de-1111-7abc-8000-000000000001",
                 "codex",
                 ended("completed", 2_500, Some(0.001)),
                 None,
             ),
-            kept(
+            stored_run(
                 "0198c0de-0000-7000-8000-000000000001",
                 "opencode",
                 ended("stalled", 3_600_000, Some(9.0)),

@@ -69,7 +69,7 @@ fn time_of_day(text: &str) -> Option<(i8, i8, i8)> {
 }
 
 /// How a moment is shown: the time, with the day if that is another one.
-pub(super) fn shown(seconds: i64, now: &Zoned) -> String {
+pub(super) fn format_time(seconds: i64, now: &Zoned) -> String {
     let Ok(at) = Timestamp::from_second(seconds) else { return format!("second {seconds}") };
     let at = at.to_zoned(now.time_zone().clone());
     let days = now.date().since(at.date()).map_or(i32::MAX, |span| span.get_days());
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_moment_is_shown_with_its_day_if_that_is_another() {
-        let shown = |text: &str| shown(text.parse::<Timestamp>().unwrap().as_second(), &now());
+        let shown = |text: &str| format_time(text.parse::<Timestamp>().unwrap().as_second(), &now());
         assert_eq!(shown("2026-11-17T06:15:00Z"), "08:15");
         assert_eq!(shown("2026-11-16T16:00:00Z"), "Mon 18:00");
         assert_eq!(shown("2026-11-10T16:00:00Z"), "2026-11-10 18:00");
