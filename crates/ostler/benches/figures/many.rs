@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use ostler_agent::agent::{Agent as _, Permissions, Stdin, Task};
 use ostler_agent::agents::Claude;
-use ostler_rehearsal::fake_agent::Setting;
 
 use crate::process;
 
@@ -86,8 +85,8 @@ impl Yard {
         fs::create_dir_all(&workspace).unwrap();
         let mut command = Command::new(program);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &self.root).current_dir(workspace);
-        command.env(Setting::Dialect.variable(), "claude");
-        command.env(Setting::Script.variable(), self.root.join("script.toml"));
+        command.env("OSTLER_FAKE_DIALECT", "claude");
+        command.env("OSTLER_FAKE_SCRIPT", self.root.join("script.toml"));
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command
     }

@@ -62,7 +62,7 @@ fn nothing_is_asked_for_that_the_language_has() {
 }
 
 #[test]
-fn only_the_rehearsal_fails_without_a_type() {
+fn only_the_fake_agent_fails_without_a_type() {
     let is_asked = |package: &Package| {
         package
             .dependencies
@@ -72,7 +72,7 @@ fn only_the_rehearsal_fails_without_a_type() {
     let packages = METADATA.workspace_packages();
     let users: Vec<&str> =
         packages.iter().filter(|package| is_asked(package)).map(|package| package.name.as_str()).collect();
-    assert!(users.iter().all(|name| *name == "ostler-rehearsal"), "anyhow in {users:?}: errors have types");
+    assert!(users.iter().all(|name| *name == "ostler-fake-agent"), "anyhow in {users:?}: errors have types");
 }
 
 #[test]

@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ostler-sqlcipher", &[]),
     ("ostler-memory", &["ostler-agent", "ostler-sqlcipher"]),
     ("ostler-rehearsal", &["ostler-agent"]),
+    ("ostler-fake-agent", &["ostler-agent"]),
     ("ostler-bridge", &["ostler-agent", "ostler-process", "ostler-memory"]),
     ("ostler-gateway", &["ostler-agent", "ostler-process", "ostler-memory", "ostler-bridge"]),
     (

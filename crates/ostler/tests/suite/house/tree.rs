@@ -15,7 +15,7 @@ const HOMES: [&str; 4] = ["root", "work", "home", "Users"];
 const MAY_NAME_HOMES: &[&str] = &[
     "crates/ostler-agent/recordings/",
     "crates/ostler-agent/tests/suite/snapshots/",
-    "crates/ostler-rehearsal/fixtures/recordings/",
+    "crates/ostler-fake-agent/fixtures/recordings/",
 ];
 
 /// Paths from the top of every file that belongs to the tree.

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::rollout::Rollout;
-use crate::fake_agent::dialect::{Answer, Call, Ending, Outcome, Speech, Voice};
-use crate::fake_agent::play::pause;
-use crate::fake_agent::script::Tokens;
-use crate::fake_agent::stage::{Input, Played, Stage, Stop};
+use crate::dialect::{Answer, Call, Ending, Outcome, Speech, Voice};
+use crate::play::pause;
+use crate::script::Tokens;
+use crate::stage::{Input, Played, Stage, Stop};
 
 /// The words of the recorded usage limit.
 const LIMIT_WORDS: &str = "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit \

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::records;
 use super::voice::{Stdin, Stream};
-use crate::fake_agent::dialect::{Answer, Voice};
-use crate::fake_agent::stage::{Input, Played, Stage, Stop};
+use crate::dialect::{Answer, Voice};
+use crate::stage::{Input, Played, Stage, Stop};
 
 /// One line of stdin, understood.
 pub(super) enum Order {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::fake_agent::dialect::Call;
-use crate::fake_agent::script::Tokens;
+use crate::dialect::Call;
+use crate::script::Tokens;
 
 /// Tokens that one request is said to have read, as in the recordings.
 pub(crate) const INPUT_TOKENS: u64 = 10;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::fake_agent::clock;
-use crate::fake_agent::sessions::write_whole;
+use crate::clock;
+use crate::sessions::write_whole;
 
 /// Slugs longer than this are cut and get a hash.
 const SLUG_UNITS: usize = 200;

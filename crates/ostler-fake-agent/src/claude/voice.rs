@@ -12,10 +12,10 @@ use super::control::{self, Order};
 use super::message::{self, Message};
 use super::records::{self, Facts, Tally};
 use super::transcript::{Interrupted, Transcript};
-use crate::fake_agent::dialect::{Answer, Call, Ending, Outcome, Speech, Voice};
-use crate::fake_agent::play::pause;
-use crate::fake_agent::script::tables::Kind;
-use crate::fake_agent::stage::{Input, Played, Stage, Stop};
+use crate::dialect::{Answer, Call, Ending, Outcome, Speech, Voice};
+use crate::play::pause;
+use crate::script::tables::Kind;
+use crate::stage::{Input, Played, Stage, Stop};
 
 /// The words of the recorded usage limit.
 pub(crate) const LIMIT_WORDS: &str = "API Error: Request rejected (429) · usage limit reached";

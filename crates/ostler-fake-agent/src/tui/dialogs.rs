@@ -2,7 +2,7 @@
 
 use super::keys::Key;
 use super::screen::{Screen, wrapped};
-use crate::fake_agent::dialect::Call;
+use crate::dialect::Call;
 
 /// An open dialog.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::updates;
-use crate::fake_agent::dialect::{Answer, Call, Ending, Outcome, Speech, Voice};
-use crate::fake_agent::play::pause;
-use crate::fake_agent::script::Tokens;
-use crate::fake_agent::script::tables::Kind;
-use crate::fake_agent::stage::{Input, Played, Stage, Stop};
+use crate::dialect::{Answer, Call, Ending, Outcome, Speech, Voice};
+use crate::play::pause;
+use crate::script::Tokens;
+use crate::script::tables::Kind;
+use crate::stage::{Input, Played, Stage, Stop};
 
 /// What one turn is said to use unless the script says otherwise.
 const TURN: Tokens = Tokens { input: 1200, output: 50 };

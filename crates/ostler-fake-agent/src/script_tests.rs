@@ -169,7 +169,7 @@ fn the_first_step_that_fits_is_played() {
 
 #[test]
 fn the_schema_says_what_the_reader_says() {
-    let schema = crate::fake_agent::schema().to_value();
+    let schema = crate::schema().to_value();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let json = |text: &str| Document::new("s", text, Format::Toml).read::<Value>().unwrap();
     let all = json(EVERYTHING);
@@ -186,7 +186,7 @@ fn the_schema_says_what_the_reader_says() {
 
 #[test]
 fn no_option_is_called_like_a_verb() {
-    let schema = crate::fake_agent::schema().to_value();
+    let schema = crate::schema().to_value();
     let definitions = schema["$defs"].as_object().unwrap();
     let tables = definitions.values().filter_map(|definition| definition["properties"].as_object());
     for table in tables.filter(|table| table.keys().any(|key| VERBS.contains(&key.as_str()))) {

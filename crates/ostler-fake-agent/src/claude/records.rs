@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::message::{INPUT_TOKENS, whole_usage};
-use crate::fake_agent::clock;
-use crate::fake_agent::dialect::Call;
-use crate::fake_agent::script::Tokens;
+use crate::clock;
+use crate::dialect::Call;
+use crate::script::Tokens;
 
 /// What most records state about the session they belong to.
 #[derive(Debug, Clone)]

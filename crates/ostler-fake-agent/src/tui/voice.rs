@@ -11,13 +11,13 @@ use super::dialogs::{Dialog, Reaction};
 use super::keys::{Key, Keys};
 use super::prompt_box::{PromptBox, Typed};
 use super::screen::{Screen, wrapped};
-use crate::fake_agent::claude::LIMIT_WORDS;
-use crate::fake_agent::claude::home::{StateFile, Status};
-use crate::fake_agent::claude::message::{self, Message};
-use crate::fake_agent::claude::transcript::{Interrupted, Transcript, new_id};
-use crate::fake_agent::dialect::{Answer, Call, Ending, Outcome, Speech, Voice};
-use crate::fake_agent::play::pause;
-use crate::fake_agent::stage::{Input, Played, Stage, Stop};
+use crate::claude::LIMIT_WORDS;
+use crate::claude::home::{StateFile, Status};
+use crate::claude::message::{self, Message};
+use crate::claude::transcript::{Interrupted, Transcript, new_id};
+use crate::dialect::{Answer, Call, Ending, Outcome, Speech, Voice};
+use crate::play::pause;
+use crate::stage::{Input, Played, Stage, Stop};
 
 /// A second Ctrl-C or Ctrl-D after this long is a first one again.
 const TWICE_WITHIN: Duration = Duration::from_millis(800);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fake_agent::dialect::{Call, Outcome};
+use crate::dialect::{Call, Outcome};
 
 /// The JSON-RPC code for a method nobody has.
 pub(super) const NO_SUCH_METHOD: i64 = -32601;

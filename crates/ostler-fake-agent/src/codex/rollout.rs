@@ -9,7 +9,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::fake_agent::clock;
+use crate::clock;
 
 /// A rollout under way.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::home::Entrypoint;
 use super::message::Message;
-use crate::fake_agent::clock;
+use crate::clock;
 
 /// A transcript under way.
 #[derive(Debug)]
