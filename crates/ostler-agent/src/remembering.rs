@@ -123,10 +123,16 @@ impl Origin {
         let word = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         match self {
             Self::Claude => Belonging { session: word(&record["sessionId"]), cwd: word(&record["cwd"]) },
-            Self::Codex if record["type"] == "session_meta" => {
-                Belonging { session: word(&record["payload"]["id"]), cwd: word(&record["payload"]["cwd"]) }
+            Self::Codex => {
+                let payload = &record["payload"];
+                match record["type"].as_str() {
+                    Some("session_meta") => {
+                        Belonging { session: word(&payload["id"]), cwd: word(&payload["cwd"]) }
+                    }
+                    Some("turn_context") => Belonging { session: None, cwd: word(&payload["cwd"]) },
+                    _ => Belonging::default(),
+                }
             }
-            Self::Codex => Belonging::default(),
             Self::OpenCode => Belonging { session: word(&record["sessionID"]), cwd: None },
         }
     }

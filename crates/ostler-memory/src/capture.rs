@@ -26,6 +26,8 @@ pub struct Wanted {
     pub session: Option<String>,
     /// Where the agent works; found out likewise.
     pub cwd: Option<String>,
+    /// The current directory of the process that captures: where the agent works if nothing else says so.
+    pub current_dir: Option<String>,
 }
 
 /// What was taken down.
@@ -45,6 +47,7 @@ impl Wanted {
             origin: self.origin,
             session: self.session.as_deref(),
             cwd: self.cwd.as_deref(),
+            current_dir: self.current_dir.as_deref(),
             policy,
             budget,
         }
@@ -61,7 +64,7 @@ impl Wanted {
         Session {
             source: origin.name().to_owned(),
             id: self.session.clone().unwrap_or_else(|| transcript::session_of(&self.path, origin)),
-            cwd: self.cwd.clone().unwrap_or_default(),
+            cwd: self.cwd.clone().or_else(|| self.current_dir.clone()).unwrap_or_default(),
             transcript: self.path.display().to_string(),
         }
     }

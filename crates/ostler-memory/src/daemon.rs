@@ -39,6 +39,9 @@ struct Order {
     source: Option<String>,
     session: Option<String>,
     cwd: Option<String>,
+    /// Hooks of earlier versions do not send it.
+    #[serde(default)]
+    current_dir: Option<String>,
     stop: bool,
 }
 
@@ -100,6 +103,7 @@ pub fn call(place: &Place, wanted: &Wanted, wait: Duration) -> Option<Answer> {
         source: wanted.origin.map(|origin| origin.name().to_owned()),
         session: wanted.session.clone(),
         cwd: wanted.cwd.clone(),
+        current_dir: wanted.current_dir.clone(),
         stop: false,
     };
     exchange(&place.socket(), &order, wait).ok()
@@ -112,7 +116,8 @@ pub fn status(place: &Place) -> Option<Answer> {
 
 /// Asks the daemon to end. Says whether one answered.
 pub fn stop(place: &Place) -> bool {
-    let order = Order { v: 1, path: PathBuf::new(), source: None, session: None, cwd: None, stop: true };
+    let (path, source, session, cwd, current_dir) = (PathBuf::new(), None, None, None, None);
+    let order = Order { v: 1, path, source, session, cwd, current_dir, stop: true };
     exchange(&place.socket(), &order, Duration::from_secs(5)).is_ok()
 }
 
@@ -216,6 +221,7 @@ fn answer(place: &Place, store: &mut Store, stream: &UnixStream) -> io::Result<N
             origin: order.source.as_deref().and_then(Origin::named),
             session: order.session,
             cwd: order.cwd,
+            current_dir: order.current_dir,
         };
         // A hook that got no answer wrote down what was said before. Without an answer this one does so too, and nothing is
         // lost.

@@ -190,8 +190,11 @@ fn one(
     if session.source == Origin::OpenCode.name() && lines.events.is_empty() {
         let policy = capture::policy(place);
         if let Ok(found) = opencode::read(Path::new(&session.transcript), Some(&session.id), policy) {
-            for (session, events) in found {
-                sum.add(store.insert(&session, &events)?);
+            for (mut found, events) in found {
+                if found.cwd.is_empty() {
+                    found.cwd.clone_from(&session.cwd);
+                }
+                sum.add(store.insert(&found, &events)?);
             }
         }
     }
@@ -311,6 +314,8 @@ fn catch_up(
             origin: Some(origin),
             session: Some(before.session.clone()),
             cwd: Some(before.cwd.clone()),
+            // Where a session without a directory works was stored with its deferral files.
+            current_dir: None,
         };
         let mut from = Some(before.clone());
         while let Ok(found) = transcript::read(wanted.request(policy, STRIDE), from.clone()) {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ostler_agent::remembering::Origin;
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row, params};
 use serde_json::{Value, json};
 
 use crate::deferral::{Event, Session};
@@ -44,8 +45,7 @@ fn rows(
         "SELECT p.id, p.data, m.data FROM part p JOIN message m ON m.id = p.message_id
          WHERE p.session_id = ?1 ORDER BY m.id, p.id",
     )?;
-    let found = sessions
-        .query_map(params![session], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
+    let found = sessions.query_map(params![session], |row| Ok((row.get::<_, String>(0)?, text(row, 1)?)))?;
     let mut told = Vec::new();
     for found in found {
         let (id, cwd) = found?;
@@ -58,7 +58,7 @@ fn rows(
         let mut events = Vec::new();
         let mut rows = parts.query(params![id])?;
         while let Some(row) = rows.next()? {
-            let record = record(&id, row.get(0)?, &row.get::<_, String>(1)?, &row.get::<_, String>(2)?);
+            let record = record(&id, row.get(0)?, &text(row, 1)?, &text(row, 2)?);
             for remembered in Origin::OpenCode.remembered(&record) {
                 let turn = events.len() as u64 + 1;
                 events.extend(transcript::event(&remembered, &id, turn, policy, || "part".to_owned()));
@@ -69,12 +69,21 @@ fn rows(
     Ok(told)
 }
 
+/// A column as text; empty where there is none: one odd row must not hide all others.
+fn text(row: &Row<'_>, column: usize) -> Result<String, rusqlite::Error> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => String::new(),
+    })
+}
+
 fn record(session: &str, id: String, part: &str, message: &str) -> Value {
     let mut part: Value = serde_json::from_str(part).unwrap_or_default();
     let message: Value = serde_json::from_str(message).unwrap_or_default();
     if let Some(fields) = part.as_object_mut() {
         fields.insert("id".to_owned(), id.into());
     }
-    let time = message["time"]["created"].as_i64().and_then(|at| Timestamp::from_millisecond(at).ok());
+    let created = message["time"]["created"].as_i64().or(part["time"]["start"].as_i64());
+    let time = created.and_then(|at| Timestamp::from_millisecond(at).ok());
     json!({"sessionID": session, "role": message["role"], "time": time.map(|time| time.to_string()), "part": part})
 }

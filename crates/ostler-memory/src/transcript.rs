@@ -39,6 +39,8 @@ pub struct Request<'a> {
     pub session: Option<&'a str>,
     /// Where the agent works, if that is known.
     pub cwd: Option<&'a str>,
+    /// Where the agent works if neither the caller nor the transcript says so.
+    pub current_dir: Option<&'a str>,
     /// What is done with secrets.
     pub policy: Policy,
     /// How many bytes are read at most.
@@ -111,25 +113,28 @@ pub fn read(request: Request<'_>, from: Option<Cursor>) -> io::Result<Found> {
         origin,
         policy: request.policy,
         id,
-        cwd: request.cwd.map(str::to_owned).unwrap_or_else(|| cursor.cwd.clone()),
+        cwd: request.cwd.filter(|cwd| !cwd.is_empty()).unwrap_or(&cursor.cwd).to_owned(),
+        at: about.modified().ok().and_then(|at| Timestamp::try_from(at).ok()).map(|at| at.to_string()),
         events: Vec::new(),
         errors: 0,
         turns: cursor.turns,
         line: cursor.offset,
     };
     let (cursor, more) = taking.walk(&file, cursor, request.budget)?;
-    let session = Session {
-        source: origin.name().to_owned(),
-        id: taking.id,
-        cwd: taking.cwd,
-        transcript: request.path.display().to_string(),
+    // Only what the caller or the transcript says is kept in the cursor: a later line may still name the directory.
+    let known_cwd = taking.cwd;
+    let cwd = match (known_cwd.is_empty(), request.current_dir) {
+        (true, Some(current_dir)) => current_dir.to_owned(),
+        (true, None) | (false, _) => known_cwd.clone(),
     };
+    let transcript = request.path.display().to_string();
+    let session = Session { source: origin.name().to_owned(), id: taking.id, cwd, transcript };
     let head_length = about.len().min(HEAD);
     let cursor = Cursor {
         source: session.source.clone(),
         session: session.id.clone(),
         path: session.transcript.clone(),
-        cwd: session.cwd.clone(),
+        cwd: known_cwd,
         head: (head_length, head_hash(&file, head_length)?),
         turns: taking.turns,
         ..cursor
@@ -142,6 +147,8 @@ struct Taking {
     policy: Policy,
     id: String,
     cwd: String,
+    /// The time of a record that has none: that of the record before it, or of the file.
+    at: Option<String>,
     events: Vec<Event>,
     errors: u64,
     turns: u64,
@@ -214,7 +221,12 @@ impl Taking {
         }
     }
 
-    fn keep(&mut self, told: Remembered, begin: u64, part: usize) {
+    fn keep(&mut self, mut told: Remembered, begin: u64, part: usize) {
+        let is_time = |at: &String| at.parse::<Timestamp>().is_ok();
+        match told.at.as_ref().filter(|at| is_time(at)) {
+            Some(at) => self.at = Some(at.clone()),
+            None => told.at.clone_from(&self.at),
+        }
         let Some(event) =
             event(&told, &self.id, self.turns + 1, self.policy, || format!("at-{begin}-{part}"))
         else {

@@ -30,13 +30,13 @@ pub(super) fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The text of what may be a text or a list of blocks with texts.
+/// The text of what may be a text, a block with a text, or a list of both.
 pub(super) fn content_text(content: &Value) -> String {
-    if let Some(text) = content.as_str() {
-        return text.to_owned();
+    let text_of = |block: &'_ Value| block.as_str().or(block["text"].as_str()).map(str::to_owned);
+    match content {
+        Value::Array(blocks) => blocks.iter().filter_map(text_of).collect::<Vec<_>>().join("\n"),
+        one => text_of(one).unwrap_or_default(),
     }
-    let texts: Vec<&str> = items(content).iter().filter_map(|block| block["text"].as_str()).collect();
-    texts.join("\n")
 }
 
 /// A number that fits.

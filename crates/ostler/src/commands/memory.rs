@@ -128,11 +128,13 @@ impl Args {
 /// Runs what an agent waits for. Ends with 0, whatever happens.
 pub(crate) fn hasty(what: capture::Hasty<'_>) -> ExitCode {
     let began = Instant::now();
-    let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    if let Ok(home) = Home::resolve(std::env::var_os("OSTLER_HOME").as_deref(), &cwd)
+    // A directory that was removed has no path.
+    let cwd = std::env::current_dir().ok();
+    let base = cwd.as_deref().unwrap_or(Path::new("/"));
+    if let Ok(home) = Home::resolve(std::env::var_os("OSTLER_HOME").as_deref(), base)
         && home.check_format().is_ok()
     {
-        capture::run(what, &Place::new(home.memory()), &cwd, began);
+        capture::run(what, &Place::new(home.memory()), cwd.as_deref(), began);
     }
     ExitCode::SUCCESS
 }

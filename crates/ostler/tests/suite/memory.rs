@@ -3,6 +3,7 @@
 mod acceptance;
 mod backfill;
 mod bad_places;
+mod contract;
 mod daemon;
 mod hostile;
 mod killed;

@@ -8,9 +8,15 @@ use crate::event::{AgentEvent, Part, ToolResult};
 /// How Claude Code notes in the conversation that it was interrupted.
 pub(super) const INTERRUPTED: &str = "[Request interrupted by user";
 
-/// The blocks of an answer.
+/// The blocks of an answer. A plain string is one text block.
 pub(super) fn blocks(message: &Value, within: Option<&str>) -> Vec<AgentEvent> {
-    items(&message["content"]).iter().map(|block| event(block, within)).collect()
+    match &message["content"] {
+        Value::String(text) => {
+            let within = within.map(str::to_owned);
+            vec![AgentEvent::Said { text: text.clone(), part: Part::Whole, within }]
+        }
+        content => items(content).iter().map(|block| event(block, within)).collect(),
+    }
 }
 
 fn event(block: &Value, within: Option<&str>) -> AgentEvent {

@@ -1,4 +1,5 @@
-//! What of a transcript is worth remembering. One record is one block of an answer, or one message of the user.
+//! What of a transcript is worth remembering. One record is one block of an answer, or one message of the user. Other
+//! programs write transcripts in the same format with fewer fields: content is a plain string, ids and times are missing.
 
 use serde_json::Value;
 
@@ -15,37 +16,53 @@ const COMMANDS: [&str; 5] =
     ["<command-name>", "<command-message>", "<local-command-", "<bash-input>", "<bash-stdout>"];
 
 pub(crate) fn remembered(record: &Value) -> Vec<Remembered> {
-    match record["type"].as_str().unwrap_or_default() {
+    // A record without a type is a bare message: its role says whose it is.
+    let kind = record["type"].as_str().or(record["message"]["role"].as_str()).or(record["role"].as_str());
+    match kind.unwrap_or_default() {
         "user" => user(record),
         "assistant" => assistant(record),
         "attachment" if record["attachment"]["type"] == "queued_command" => {
-            let words = text(&record["attachment"]["prompt"]);
+            let words = texts(&record["attachment"]["prompt"]).join("\n");
             said(record, "", Speaker::User, mark_of(record, &words), words).into_iter().collect()
         }
         _ => Vec::new(),
     }
 }
 
+/// The message of a record, or the record itself where it is a bare message.
+fn message_of(record: &Value) -> &Value {
+    if record["message"].is_null() { record } else { &record["message"] }
+}
+
+/// The content of a message, which may be a plain string itself.
+fn content_of(message: &Value) -> &Value {
+    if message.is_string() { message } else { &message["content"] }
+}
+
+/// The texts in the content of a message: a plain string, a text block, or a list of both.
+fn texts(content: &Value) -> Vec<&str> {
+    match content {
+        Value::Array(blocks) => blocks.iter().filter_map(block_text).collect(),
+        one => block_text(one).into_iter().collect(),
+    }
+}
+
+fn block_text(block: &Value) -> Option<&str> {
+    let is_text = matches!(block["type"].as_str(), None | Some("text"));
+    block.as_str().or(block["text"].as_str().filter(|_| is_text))
+}
+
 fn user(record: &Value) -> Vec<Remembered> {
-    let answer = &record["message"];
+    let message = message_of(record);
     let mut found = Vec::new();
-    for (call, result) in message::tool_results(answer) {
+    for (call, result) in message::tool_results(message) {
         if result.failed {
             let line = tool_line::failed(result.exit_code, &result.text);
             found.extend(tool(record, &format!("/{call}"), line));
         }
     }
-    let content = &answer["content"];
-    let texts: Vec<&str> = match content.as_str() {
-        Some(text) => vec![text],
-        None => items(content)
-            .iter()
-            .filter(|block| block["type"] == "text")
-            .filter_map(|block| block["text"].as_str())
-            .collect(),
-    };
     let (reminders, words): (Vec<&str>, Vec<&str>) =
-        texts.into_iter().partition(|text| text.trim_start().starts_with(REMINDER));
+        texts(content_of(message)).into_iter().partition(|text| text.trim_start().starts_with(REMINDER));
     if !words.is_empty() {
         let words = words.join("\n");
         found.extend(said(record, "", Speaker::User, mark_of(record, &words), words));
@@ -57,22 +74,19 @@ fn user(record: &Value) -> Vec<Remembered> {
 }
 
 fn assistant(record: &Value) -> Vec<Remembered> {
-    let answer = &record["message"];
-    let mark = if record["isApiErrorMessage"] == true || answer["model"] == "<synthetic>" {
+    let message = message_of(record);
+    let mark = if record["isApiErrorMessage"] == true || message["model"] == "<synthetic>" {
         Mark::Meta
     } else {
         mark_of(record, "")
     };
+    let content = content_of(message);
+    let words = texts(content);
     let mut found = Vec::new();
-    let mut words = Vec::new();
-    for block in items(&answer["content"]) {
-        match block["type"].as_str().unwrap_or_default() {
-            "text" => words.extend(block["text"].as_str()),
-            "tool_use" | "server_tool_use" | "mcp_tool_use" => {
-                let line = tool_line::called(&text(&block["name"]), &block["input"]);
-                found.extend(tool(record, &format!("/{}", text(&block["id"])), line));
-            }
-            _ => {}
+    for block in items(content) {
+        if let Some("tool_use" | "server_tool_use" | "mcp_tool_use") = block["type"].as_str() {
+            let line = tool_line::called(&text(&block["name"]), &block["input"]);
+            found.extend(tool(record, &format!("/{}", text(&block["id"])), line));
         }
     }
     if !words.is_empty() {

@@ -15,10 +15,10 @@ pub(crate) fn remembered(record: &Value) -> Vec<Remembered> {
         ("event_msg", "item_completed") => item(record, &payload["item"]),
         // As earlier versions wrote it.
         ("event_msg", "user_message") => {
-            said(record, None, Speaker::User, Mark::None, text(&payload["message"]))
+            said(record, None, Speaker::User, Mark::None, content_text(&payload["message"]))
         }
         ("event_msg", "agent_message") => {
-            said(record, None, Speaker::Assistant, Mark::None, text(&payload["message"]))
+            said(record, None, Speaker::Assistant, Mark::None, content_text(&payload["message"]))
         }
         ("response_item", "function_call" | "custom_tool_call") => {
             let input =
@@ -33,14 +33,17 @@ pub(crate) fn remembered(record: &Value) -> Vec<Remembered> {
             let told = output.split_once("\nOutput:\n").map_or("", |(_, rest)| rest);
             code.and_then(|code| call(record, "/end", tool_line::failed(Some(code), told)))
         }
-        ("compacted", _) => said(record, None, Speaker::User, Mark::Summary, text(&payload["message"])),
+        ("compacted", _) => {
+            said(record, None, Speaker::User, Mark::Summary, content_text(&payload["message"]))
+        }
         _ => None,
     };
     found.into_iter().collect()
 }
 
 fn item(record: &Value, item: &Value) -> Option<Remembered> {
-    let words = content_text(&item["content"]);
+    let content = if item["content"].is_null() { &item["text"] } else { &item["content"] };
+    let words = content_text(content);
     let id = named(&item["id"]);
     match item["type"].as_str().unwrap_or_default() {
         "UserMessage" => {

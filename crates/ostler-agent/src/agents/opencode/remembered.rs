@@ -3,19 +3,23 @@
 
 use serde_json::Value;
 
-use crate::agents::reading::{named, text};
+use crate::agents::reading::{content_text, named, text};
 use crate::agents::tool_line;
 use crate::remembering::{Kind, Mark, Remembered, Speaker};
 
 pub(crate) fn remembered(record: &Value) -> Vec<Remembered> {
     let part = &record["part"];
-    let speaker = if record["role"] == "user" { Speaker::User } else { Speaker::Assistant };
+    // What neither of the two said is stored and marked: it must not be found as an answer.
+    let (speaker, is_known) = match record["role"].as_str() {
+        Some("user") => (Speaker::User, true),
+        role => (Speaker::Assistant, role == Some("assistant")),
+    };
     let (kind, words) = match part["type"].as_str().unwrap_or_default() {
-        "text" => (Kind::Said, text(&part["text"])),
+        "text" => (Kind::Said, content_text(&part["text"])),
         "tool" => (Kind::Tool, tool(part)),
         _ => return Vec::new(),
     };
-    let mark = if part["synthetic"] == true { Mark::Meta } else { Mark::None };
+    let mark = if part["synthetic"] == true || !is_known { Mark::Meta } else { Mark::None };
     if words.trim().is_empty() {
         return Vec::new();
     }

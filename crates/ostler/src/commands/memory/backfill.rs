@@ -38,7 +38,7 @@ pub(super) fn run(args: BackfillArgs, here: &Surroundings, place: &Place) -> Res
         origins.flat_map(|origin| found(origin, here).into_iter().map(move |path| (origin, path))).collect();
     let (mut sum, mut errors, mut told_at) = (Inserted::default(), 0, Instant::now());
     for (number, (origin, path)) in files.iter().enumerate() {
-        let one = Wanted { path: path.clone(), origin: Some(*origin), session: None, cwd: None };
+        let one = Wanted { path: path.clone(), origin: Some(*origin), ..Wanted::default() };
         let done = ingest(place, &mut store, &one, From::Cursor).map_err(MemoryError::from)?;
         sum = sum.and(done.rows);
         errors += done.errors;

@@ -40,7 +40,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
 
-    /// The directory that the agent works in.
+    /// The directory that the agent works in [default: the one in the transcript, else the current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
 
@@ -68,19 +68,22 @@ pub(crate) enum Hasty<'a> {
 }
 
 /// Runs it. What goes wrong is told on stdout or stderr, and to nobody else.
-pub(super) fn run(what: Hasty<'_>, place: &Place, cwd: &Path, began: Instant) {
+pub(super) fn run(what: Hasty<'_>, place: &Place, cwd: Option<&Path>, began: Instant) {
+    let current_dir = cwd.map(plain);
     match what {
         Hasty::Capture(args) => {
+            let base = cwd.unwrap_or(Path::new("/"));
             let wanted = Wanted {
-                path: cwd.join(&args.path),
+                path: base.join(&args.path),
                 origin: Origin::named(&args.source),
                 session: args.session_id.clone(),
-                cwd: args.cwd.clone(),
+                cwd: args.cwd.as_ref().map(|named| plain(&base.join(named))),
+                current_dir,
             };
             let told = if args.no_spawn { handed_over(place, &wanted) } else { ingested(place, &wanted) };
             say(&format!("{told}\n"));
         }
-        Hasty::Hook(args) => hook(&args.event, place, began),
+        Hasty::Hook(args) => hook(&args.event, place, current_dir, began),
     }
 }
 
@@ -129,7 +132,12 @@ fn ingested(place: &Place, wanted: &Wanted) -> Value {
     }
 }
 
-fn hook(event: &str, place: &Place, began: Instant) {
+/// A path as text, without `.` and a trailing slash: equal directories are one project.
+fn plain(path: &Path) -> String {
+    path.components().collect::<PathBuf>().to_string_lossy().into_owned()
+}
+
+fn hook(event: &str, place: &Place, current_dir: Option<String>, began: Instant) {
     let mut input = Vec::new();
     let _ = io::stdin().lock().take(LARGEST_INPUT).read_to_end(&mut input);
     let told: Value = serde_json::from_slice(&input).unwrap_or_default();
@@ -139,10 +147,11 @@ fn hook(event: &str, place: &Place, began: Instant) {
         origin: word("source").as_deref().and_then(Origin::named),
         session: word("session_id"),
         cwd: word("cwd"),
+        current_dir,
     };
     if event == "session-start" {
-        let text =
-            wanted.cwd.as_deref().and_then(|cwd| beginning(place, cwd, wanted.session.as_deref(), began));
+        let cwd = wanted.cwd.as_deref().or(wanted.current_dir.as_deref());
+        let text = cwd.and_then(|cwd| beginning(place, cwd, wanted.session.as_deref(), began));
         say(&text.unwrap_or_default());
     }
     // A session that has just begun has no transcript yet, and needs no file that says so.
