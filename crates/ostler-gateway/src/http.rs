@@ -41,6 +41,7 @@ mod visits;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -52,12 +53,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::conversations::Conversations;
 use crate::live::Start;
+use crate::metrics::Metrics;
 use crate::pool::Pool;
 use crate::wire::Problem;
 use followers::Followers;
 use idempotency::Repeats;
 use keys::Keys;
-use metrics::Metrics;
 use models::{Models, Served};
 pub use opening::{Listening, OpenError, open};
 use questions::Questions;
@@ -109,7 +110,7 @@ pub struct Gateway<S: Start> {
     offer: Offer,
     models: Models,
     visits: Visits,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     conversations: Conversations,
     questions: Questions,
     followers: Followers,

@@ -7,6 +7,7 @@
 //! - [`pool`]: live sessions for conversations that go on.
 //!   As a library: [`pool::Pool::complete`] takes a conversation and gives the events of its answer; `examples/complete.rs`
 //!   is a program that does so, without HTTP.
+//! - `metrics`: turns, tokens, queues and refusals, counted.
 //! - [`narration`]: what an agent says in a turn, as pieces of an answer.
 
 pub mod conversations;
@@ -17,6 +18,7 @@ pub mod engines;
 pub mod ground;
 pub mod http;
 pub mod live;
+mod metrics;
 pub mod narration;
 #[cfg(target_os = "linux")]
 pub mod one_shot;

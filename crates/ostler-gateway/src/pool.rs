@@ -35,6 +35,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::live::{LiveSession, SessionFailure, Slash, Start};
+use crate::metrics::Metrics;
+pub(crate) use lease::StartKind;
 pub use seats::{Listed, State};
 use seats::{Seats, Standing};
 pub use shelf::{Parked, Shelf};
@@ -230,6 +232,8 @@ struct Shared<S: Start> {
     changed: Notify,
     tasks: TaskTracker,
     stop: CancellationToken,
+    /// What turns are counted in, once somebody observes them.
+    metrics: OnceLock<Arc<Metrics>>,
 }
 
 impl<S: Start> Pool<S> {
@@ -252,6 +256,7 @@ impl<S: Start> Pool<S> {
             changed: Notify::new(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            metrics: OnceLock::new(),
         });
         shared.tasks.spawn(sweeping(shared.clone()));
         Self { shared }
@@ -281,6 +286,12 @@ impl<S: Start> Pool<S> {
             let _ = done.send(());
         });
         Answer { events: told, settled, stop: told_stop, broken_off, _stop: guard }
+    }
+
+    /// Counts all further turns in these metrics.
+    pub(crate) fn observe(&self, metrics: Arc<Metrics>) {
+        // The first observer stays.
+        let _ = self.shared.metrics.set(metrics);
     }
 
     /// Keeps so many sessions ready on these terms: what is used is replaced. Nobody goes for them.

@@ -11,7 +11,7 @@ use axum::response::Response;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Gateway, admission, native, refuse};
+use super::{Gateway, admission, metrics, native, refuse};
 use crate::live::Start;
 use crate::wire::{Format, Kind, Problem};
 
@@ -44,6 +44,7 @@ pub(super) async fn around<S: Start>(
     let method = incoming.method().clone();
     let path = incoming.uri().path().to_owned();
     let route = incoming.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
+    let credentials = metrics::credentials(incoming.headers());
     let meant = admission::is_meant(incoming.headers(), gateway.address);
     let is_closing = gateway.is_closing.load(Ordering::Relaxed) && !SIGNS_OF_LIFE.contains(&path.as_str());
     let is_meant = meant.is_ok();
@@ -70,7 +71,7 @@ pub(super) async fn around<S: Start>(
     }
     // A path that is not ours is anybody's text.
     let route = route.unwrap_or_else(|| "other".to_owned());
-    gateway.metrics.answered(&method, &route, status, elapsed);
+    gateway.count((&method, &route), credentials, &response, elapsed);
     let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     tracing::info!(target: "ostler::http", request = id, %method, route, status = status.as_u16(), elapsed_ms, "answered");
     response

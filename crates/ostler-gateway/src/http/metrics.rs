@@ -1,128 +1,122 @@
-//! Figures for those who watch many servers, in the text format of Prometheus. No figure has a name of a person, a
-//! prompt or a path that a visitor chose.
+//! `GET /metrics`: what was counted, and what can be looked up now.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request as Incoming, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::Response;
 use ostler_agent::access::Scope;
+use prometheus::Error;
 
+use super::models::Served;
 use super::{Gateway, refuse};
 use crate::live::Start;
+use crate::metrics::Gauges;
 use crate::pool::State as Doing;
-use crate::wire::Format;
+use crate::wire::{Format, Kind, Problem};
 
-/// Upper ends of what answers are sorted into, in seconds.
-const BUCKETS: [f64; 10] = [0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
+/// What live sessions do, and the words for it.
+const STATES: [(Doing, &str); 4] =
+    [(Doing::Busy, "busy"), (Doing::Called, "called"), (Doing::Idle, "idle"), (Doing::Spare, "spare")];
 
-/// What was answered so far.
-#[derive(Debug, Default)]
-pub(super) struct Metrics(Mutex<BTreeMap<Which, Answered>>);
+/// Why a request was refused, on its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Refusal(&'static str);
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Which {
-    method: String,
-    route: String,
-    status: u16,
+impl Refusal {
+    /// Marks a response, unless the problem is the agent's.
+    pub(super) fn mark(response: &mut Response, problem: &Problem) {
+        if let Some(reason) = problem.refusal() {
+            response.extensions_mut().insert(Self(reason));
+        }
+    }
 }
 
-#[derive(Debug, Default)]
-struct Answered {
-    count: u64,
-    seconds: f64,
-    within: [u64; BUCKETS.len()],
+/// What a request is authenticated by. Copies two values and no secret leaves it.
+pub(super) fn credentials(headers: &HeaderMap) -> [Option<HeaderValue>; 2] {
+    ["x-api-key", header::AUTHORIZATION.as_str()].map(|name| headers.get(name).cloned())
 }
 
-impl Metrics {
-    /// Counts an answer. There are as many figures as routes, methods and statuses of ours.
-    pub(super) fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
+impl<S: Start> Gateway<S> {
+    /// Counts a response, and why it is a refusal.
+    pub(super) fn count(
+        &self,
+        (method, route): (&Method, &str),
+        credentials: [Option<HeaderValue>; 2],
+        response: &Response,
+        took: Duration,
+    ) {
         let known = [Method::GET, Method::POST, Method::DELETE, Method::HEAD, Method::OPTIONS, Method::PUT];
         let method = if known.contains(method) { method.as_str() } else { "other" };
-        let which = Which { method: method.to_owned(), route: route.to_owned(), status: status.as_u16() };
-        // Nothing under the lock can panic half-way.
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let answered = all.entry(which).or_default();
-        answered.count += 1;
-        answered.seconds += took.as_secs_f64();
-        for (within, end) in answered.within.iter_mut().zip(BUCKETS) {
-            *within += u64::from(took.as_secs_f64() <= end);
+        self.metrics.answered(method, route, response.status().as_str(), took);
+        if let Some(Refusal(reason)) = response.extensions().get::<Refusal>() {
+            let [key, bearer] = credentials;
+            let mut headers = HeaderMap::new();
+            key.and_then(|key| headers.insert("x-api-key", key));
+            bearer.and_then(|bearer| headers.insert(header::AUTHORIZATION, bearer));
+            let key = self.offer.keys.admit(&headers).ok();
+            self.metrics.refused(key.as_ref().map(|key| key.id.as_str()), reason);
         }
     }
 
-    fn text(&self) -> String {
-        let mut text = "# HELP ostler_http_request_seconds Time until an answer began.\n\
-             # TYPE ostler_http_request_seconds histogram\n"
-            .to_owned();
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (Which { method, route, status }, answered) in all.iter() {
-            let labels = format!("method=\"{method}\",route=\"{route}\",status=\"{status}\"");
-            let name = "ostler_http_request_seconds";
-            for (within, end) in answered.within.iter().zip(BUCKETS) {
-                let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{end}\"}} {within}");
-            }
-            let Answered { count, seconds, .. } = answered;
-            let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
-            let _ = writeln!(text, "{name}_sum{{{labels}}} {seconds}\n{name}_count{{{labels}}} {count}");
-        }
-        text
+    /// What can be looked up now.
+    fn gauges(&self) -> Result<Gauges, Error> {
+        let gauges = Gauges::new();
+        let sessions = self.pool.sessions();
+        let count = |agent: Option<&Served>, state: Doing| {
+            let is_it = |name: &str| agent.is_none_or(|served| served.agent == name);
+            let its = sessions.iter().filter(|session| session.state == state);
+            its.filter(|session| is_it(&session.terms.agent)).count() as u64
+        };
+        let agents = || self.offer.agents.iter();
+        gauges.add(
+            ("ostler_sessions", "Live sessions."),
+            &["state"],
+            STATES.map(|(state, name)| (vec![name], count(None, state))),
+        )?;
+        gauges.add(
+            ("ostler_agent_sessions", "Live sessions of each agent."),
+            &["agent", "state"],
+            agents().flat_map(|agent| {
+                STATES.map(|(state, name)| (vec![agent.name(), name], count(Some(agent), state)))
+            }),
+        )?;
+        let memory = sessions.iter().map(|session| session.memory).sum();
+        gauges.add(
+            ("ostler_sessions_memory_bytes", "What live sessions took of the memory when last looked at."),
+            &[],
+            [(Vec::new(), memory)],
+        )?;
+        let questions = self.questions.list(None);
+        let asked_by = |agent: &Served| {
+            let models = questions.iter().map(|question| &question.conversation.opening.model);
+            let of = |model: &String| self.models.find(model).is_ok_and(|found| found.served == *agent);
+            models.filter(|model| of(model)).count() as u64
+        };
+        gauges.add(
+            ("ostler_open_questions", "Questions of agents that wait for an answer."),
+            &["agent"],
+            agents().map(|agent| (vec![agent.name()], asked_by(agent))),
+        )?;
+        Ok(gauges)
     }
 }
 
-/// All figures, for who may see everything.
+/// All metrics, for keys that may see everything.
 pub(super) async fn show<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incoming: Incoming) -> Response {
     if let Err(problem) = gateway.admit(incoming.headers(), Scope::Admin) {
         return refuse(Format::Chat, &problem);
     }
-    let mut text = gateway.metrics.text();
-    let sessions = gateway.pool.sessions();
-    text.push_str("# HELP ostler_sessions Live sessions.\n# TYPE ostler_sessions gauge\n");
-    for (state, name) in [(Doing::Busy, "busy"), (Doing::Idle, "idle"), (Doing::Spare, "spare")] {
-        let count = sessions.iter().filter(|session| session.state == state).count();
-        let _ = writeln!(text, "ostler_sessions{{state=\"{name}\"}} {count}");
-    }
-    let memory: u64 = sessions.iter().map(|session| session.memory).sum();
-    let _ = writeln!(
-        text,
-        "# HELP ostler_sessions_memory_bytes What live sessions took of the memory when last looked at.\n\
-         # TYPE ostler_sessions_memory_bytes gauge\nostler_sessions_memory_bytes {memory}"
-    );
-    let mut response = Response::new(text.into());
+    let text = gateway.gauges().and_then(|gauges| gateway.metrics.text(gauges.gather()));
+    let mut response = match text {
+        Ok(text) => Response::new(text.into()),
+        Err(error) => {
+            tracing::error!(target: "ostler::http", %error, "could not encode the metrics");
+            return refuse(Format::Chat, &Problem::new(Kind::Agent, "could not encode the metrics"));
+        }
+    };
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_are_counted_by_what_they_were() {
-        let metrics = Metrics::default();
-        for took in [0.0005, 0.3, 700.0] {
-            metrics.answered(&Method::GET, "/v1/models", StatusCode::OK, Duration::from_secs_f64(took));
-        }
-        metrics.answered(
-            &Method::from_bytes(b"BREW").unwrap(),
-            "other",
-            StatusCode::NOT_FOUND,
-            Duration::ZERO,
-        );
-        let text = metrics.text();
-        let models = "method=\"GET\",route=\"/v1/models\",status=\"200\"";
-        for line in [
-            format!("ostler_http_request_seconds_bucket{{{models},le=\"0.001\"}} 1\n"),
-            format!("ostler_http_request_seconds_bucket{{{models},le=\"0.5\"}} 2\n"),
-            format!("ostler_http_request_seconds_bucket{{{models},le=\"600\"}} 2\n"),
-            format!("ostler_http_request_seconds_bucket{{{models},le=\"+Inf\"}} 3\n"),
-            "ostler_http_request_seconds_count{method=\"other\",route=\"other\",status=\"404\"} 1\n"
-                .to_owned(),
-        ] {
-            assert!(text.contains(&line), "{line}{text}");
-        }
-    }
 }

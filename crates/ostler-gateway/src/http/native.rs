@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Gateway;
+use super::metrics::Refusal;
 use super::refusing::say_when;
 use super::visits::Visitor;
 use crate::conversations::Conversation;
@@ -46,6 +47,7 @@ pub(super) fn refuse(problem: &Problem) -> Response {
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     say_when(&mut response, problem);
+    Refusal::mark(&mut response, problem);
     response
 }
 

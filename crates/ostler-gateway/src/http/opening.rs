@@ -18,13 +18,13 @@ use tokio_util::task::TaskTracker;
 
 use super::followers::Followers;
 use super::idempotency::Repeats;
-use super::metrics::Metrics;
-use super::models::{AliasError, Models};
+use super::models::{AliasError, Models, Served};
 use super::questions::Questions;
 use super::visits::Visits;
 use super::{Gateway, Offer, around, routes, serving};
 use crate::conversations::{Bounds, Conversations};
 use crate::live::Start;
+use crate::metrics::Metrics;
 use crate::pool::Pool;
 use crate::wire::{Kind, Problem};
 
@@ -43,6 +43,9 @@ pub enum OpenError {
     /// A model cannot have another name.
     #[error(transparent)]
     Alias(#[from] AliasError),
+    /// A metric is not one that Prometheus takes.
+    #[error("could not register the metrics")]
+    Metrics(#[from] prometheus::Error),
     /// Conversations cannot be kept.
     #[error("could not open the conversations in {}", .path.display())]
     Conversations {
@@ -73,6 +76,7 @@ impl OpenError {
                 Some("set OSTLER_HOME to a folder that you can write to".to_owned())
             }
             Self::Listen { .. } => Some("choose another address with --listen".to_owned()),
+            Self::Metrics(_) => None,
         }
     }
 }
@@ -98,12 +102,14 @@ pub async fn open<S: Start>(
     let models = Models::of(&offer.agents, &offer.aliases)?;
     let conversations = Conversations::open(&offer.conversations, Bounds::default())
         .map_err(|source| OpenError::Conversations { path: offer.conversations.clone(), source })?;
+    let metrics = Arc::new(Metrics::new(offer.agents.iter().map(Served::name))?);
+    pool.observe(metrics.clone());
     let gateway = Gateway {
         pool,
         offer,
         models,
         visits: Visits::new(),
-        metrics: Metrics::default(),
+        metrics,
         conversations,
         questions: Questions::default(),
         followers: Followers::default(),

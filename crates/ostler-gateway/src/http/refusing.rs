@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::Value;
 
+use super::metrics::Refusal;
 use crate::live::{Phase, SessionFailure};
 use crate::pool::TurnError;
 use crate::wire::{Format, Kind, Problem};
@@ -25,6 +26,7 @@ pub(super) fn refuse(format: Format, problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = body(status, &format.problem(problem));
     say_when(&mut response, problem);
+    Refusal::mark(&mut response, problem);
     response
 }
 

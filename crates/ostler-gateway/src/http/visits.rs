@@ -50,7 +50,7 @@ impl Visits {
             }
             let meter = meters.entry(key.id.clone()).or_default();
             if let Verdict::Later(wait) = meter.step(self.opened.elapsed(), &key.policy, Input::Came) {
-                return Err(later("this key has asked too often", wait));
+                return Err(later("this key has asked too often", wait).because("rate_limit"));
             }
         }
         Ok(Visitor { key, visits: self.clone() })
@@ -75,7 +75,10 @@ impl Visitor {
         let meter = meters.entry(self.key.id.clone()).or_default();
         match meter.step(now, &self.key.policy, Input::Begins) {
             Verdict::Admit => Ok(Underway(self.clone())),
-            Verdict::Later(wait) => Err(later("this key has as many turns under way as it may", wait)),
+            Verdict::Later(wait) => {
+                let problem = later("this key has as many turns under way as it may", wait);
+                Err(problem.because("turns_at_once"))
+            }
         }
     }
 }

@@ -9,12 +9,14 @@ use ostler_agent::event::AgentEvent;
 use ostler_agent::fingerprint::Known;
 use ostler_agent::leasing::{Decision, Queued, Seat, Terms, Wanted};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::seats::{Place, Standing, Ticket};
 use super::shelf::Parked;
 use super::{Limit, Shared, Turn, TurnError};
 use crate::live::{LiveSession, Start};
+use crate::metrics::TurnMeter;
 
 /// A session at work. Whatever becomes of the turn, its seat is freed when this is dropped, and the session ended with
 /// it, unless it was kept or closed.
@@ -23,6 +25,7 @@ pub(super) struct Lease<S: Start> {
     pub(super) seat: Seat,
     session: Option<S::Session>,
     pub(super) warmth: Warmth,
+    pub(super) start: StartKind,
     /// What it said while it waited for what comes of its calls.
     pub(super) early: VecDeque<AgentEvent>,
 }
@@ -38,9 +41,45 @@ pub(super) enum Warmth {
     Cold,
 }
 
+/// How the session of a turn was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartKind {
+    /// Its process was there, and knew the conversation.
+    Warm,
+    /// Its process was started ahead.
+    Spare,
+    /// It was parked: a new process resumed the agent's own session.
+    Resumed,
+    /// A new process was given the history.
+    Injected,
+    /// A new process for a new conversation.
+    Cold,
+}
+
+impl StartKind {
+    /// The word for it in metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Warm => "warm",
+            Self::Spare => "spare",
+            Self::Resumed => "resumed",
+            Self::Injected => "injected",
+            Self::Cold => "cold",
+        }
+    }
+
+    fn warmth(self) -> Warmth {
+        match self {
+            Self::Warm | Self::Spare | Self::Resumed => Warmth::Warm,
+            Self::Injected | Self::Cold => Warmth::Cold,
+        }
+    }
+}
+
 impl<S: Start> Lease<S> {
-    fn of(shared: &Arc<Shared<S>>, seat: Seat, session: Option<S::Session>, warmth: Warmth) -> Self {
-        Self { shared: shared.clone(), seat, session, warmth, early: VecDeque::new() }
+    fn of(shared: &Arc<Shared<S>>, seat: Seat, session: Option<S::Session>, start: StartKind) -> Self {
+        let (shared, warmth) = (shared.clone(), start.warmth());
+        Self { shared, seat, session, warmth, start, early: VecDeque::new() }
     }
 
     pub(super) fn session(&mut self) -> Option<&mut S::Session> {
@@ -84,7 +123,7 @@ impl<S: Start> Drop for Lease<S> {
 
 /// What comes next for one who wants a session.
 enum Step<L> {
-    Have(Seat, L, Standing),
+    Have(Seat, L, Standing, StartKind),
     Start(Seat, Vec<L>),
     Wait(Ticket, oneshot::Receiver<()>),
 }
@@ -94,6 +133,7 @@ pub(super) async fn lease<S: Start>(
     shared: &Arc<Shared<S>>,
     turn: &Turn,
     stop: &CancellationToken,
+    meter: &mut TurnMeter<'_>,
 ) -> Result<Option<Lease<S>>, TurnError> {
     let (terms, prior) = (&turn.terms, turn.history.prior());
     let known = (!prior.is_empty()).then(|| super::known_on(terms, prior));
@@ -101,15 +141,15 @@ pub(super) async fn lease<S: Start>(
     loop {
         let wanted = Wanted { terms, prior: known, queued };
         match step(shared, &wanted)? {
-            Step::Have(seat, session, standing) => {
-                let warmth = match standing {
-                    Standing::Over => Warmth::Warm,
-                    Standing::Called => Warmth::Called,
-                };
+            Step::Have(seat, session, standing, start) => {
+                meter.waited(Duration::ZERO);
                 if let Some((shelf, keepsake)) = shared.shelf.as_ref().zip(session.keepsake()) {
                     shelf.begin(&keepsake.session);
                 }
-                let mut lease = Lease::of(shared, seat, Some(session), warmth);
+                let mut lease = Lease::of(shared, seat, Some(session), start);
+                if standing == Standing::Called {
+                    lease.warmth = Warmth::Called;
+                }
                 if is_as_it_was(&mut lease).await {
                     call_another(shared, queued);
                     return Ok(Some(lease));
@@ -117,6 +157,7 @@ pub(super) async fn lease<S: Start>(
                 lease.close().await;
             }
             Step::Start(seat, gone) => {
+                meter.waited(Duration::ZERO);
                 call_another(shared, queued);
                 let prior = turn.history.sound();
                 let started = begin(Reserved { shared, seat }, terms, (&prior, known), gone);
@@ -129,9 +170,11 @@ pub(super) async fn lease<S: Start>(
             Step::Wait(ticket, called) => {
                 // It may be a person who is waited for.
                 shared.changed.notify_waiters();
+                let (_queued, since) = (meter.queue(), Instant::now());
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => {
+                        meter.waited(since.elapsed());
                         let was_called = shared.seats().leave(ticket);
                         if was_called {
                             shared.happened();
@@ -141,6 +184,7 @@ pub(super) async fn lease<S: Start>(
                     // Also where nobody is called any more: then it is sent away.
                     _ = called => queued = Queued::Next,
                 }
+                meter.waited(since.elapsed());
             }
         }
     }
@@ -152,8 +196,12 @@ fn step<S: Start>(shared: &Shared<S>, wanted: &Wanted<'_>) -> Result<Step<S::Ses
     seats.refresh_held(now);
     loop {
         return match seats.decide(limits, wanted) {
-            Decision::Reuse(seat) | Decision::Spare(seat) => match seats.take(seat) {
-                Some((session, standing)) => Ok(Step::Have(seat, session, standing)),
+            decision @ (Decision::Reuse(seat) | Decision::Spare(seat)) => match seats.take(seat) {
+                Some((session, standing)) => {
+                    let is_spare = matches!(decision, Decision::Spare(_));
+                    let start = if is_spare { StartKind::Spare } else { StartKind::Warm };
+                    Ok(Step::Have(seat, session, standing, start))
+                }
                 // It is described and not there: it cannot be, and would be found again.
                 None => {
                     seats.remove(seat);
@@ -234,13 +282,14 @@ async fn begin<S: Start>(
     {
         std::mem::forget(reserved);
         // It knows what was said, as one that waited does.
-        return Ok(Lease::of(shared, seat, Some(session), Warmth::Warm));
+        return Ok(Lease::of(shared, seat, Some(session), StartKind::Resumed));
     }
     let session = tokio::time::timeout(limit, shared.start.start(terms, prior)).await;
     let session = session.map_err(|_| TurnError::TooLong(Limit::Start, limit))??;
     // The seat is taken: it is freed with the lease.
     std::mem::forget(reserved);
-    Ok(Lease::of(shared, seat, Some(session), Warmth::Cold))
+    let start = if known.is_some() { StartKind::Injected } else { StartKind::Cold };
+    Ok(Lease::of(shared, seat, Some(session), start))
 }
 
 /// A session from the shelf, which goes back there unless it is revived.

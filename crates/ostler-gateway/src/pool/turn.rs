@@ -18,6 +18,7 @@ use super::lease::{Lease, Warmth, lease};
 use super::seats::Standing;
 use super::{BrokenOff, Limit, Reply as Answered, Shared, Turn, TurnError, known_on};
 use crate::live::{AnsweredBy, LiveSession, Phase, Start};
+use crate::metrics::TurnMeter;
 
 pub(super) struct Work<S: Start> {
     pub(super) shared: Arc<Shared<S>>,
@@ -81,20 +82,26 @@ impl Course {
 
 impl<S: Start> Work<S> {
     pub(super) async fn run(self, mut answers: Option<mpsc::Receiver<Answered>>) {
-        if let Err(error) = self.turn.history.paired() {
-            return self.tell(Err(error.into())).await;
-        }
-        if let Err(error) = self.shared.start.check(&self.turn.terms, &self.turn.history) {
-            return self.tell(Err(error.into())).await;
+        let mut meter = TurnMeter::begin(self.shared.metrics.get(), &self.turn.terms);
+        let checked = self
+            .turn
+            .history
+            .paired()
+            .map_err(TurnError::from)
+            .and_then(|()| Ok(self.shared.start.check(&self.turn.terms, &self.turn.history)?));
+        if let Err(error) = checked {
+            meter.on_error(&error);
+            meter.count();
+            return self.tell(Err(error)).await;
         }
         loop {
-            let leased = lease(&self.shared, &self.turn, &self.stop).await;
+            let leased = lease(&self.shared, &self.turn, &self.stop, &mut meter).await;
             let failed = match leased {
                 Ok(None) => {
                     self.break_off();
                     return;
                 }
-                Ok(Some(lease)) => match self.ask(lease, &mut answers).await {
+                Ok(Some(lease)) => match self.ask(lease, &mut answers, &mut meter).await {
                     Asked::Over => return,
                     // Another one, or a new one: each that is found so is gone, so this ends.
                     Asked::Stale => continue,
@@ -102,13 +109,21 @@ impl<S: Start> Work<S> {
                 },
                 Err(error) => error,
             };
+            meter.on_error(&failed);
+            meter.count();
             self.tell(Err(failed)).await;
             return;
         }
     }
 
-    async fn ask(&self, mut lease: Lease<S>, answers: &mut Option<mpsc::Receiver<Answered>>) -> Asked {
+    async fn ask(
+        &self,
+        mut lease: Lease<S>,
+        answers: &mut Option<mpsc::Receiver<Answered>>,
+        meter: &mut TurnMeter<'_>,
+    ) -> Asked {
         let (warmth, seat) = (lease.warmth, lease.seat);
+        meter.leased(lease.start);
         let Some(session) = lease.session() else { return Asked::Stale };
         session.answered_by(if answers.is_some() { AnsweredBy::Owner } else { AnsweredBy::Policy });
         let question = match warmth {
@@ -125,8 +140,12 @@ impl<S: Start> Work<S> {
         self.shared.seats().began_turn(seat, session, self.label.as_deref());
         let mut course = Course::default();
         let failed = match asked {
-            Ok(()) => match self.listen(&mut lease, &mut course, answers).await {
-                Ok(end) => return self.ended(lease, &course, end).await,
+            Ok(()) => match self.listen(&mut lease, &mut course, answers, meter).await {
+                Ok(end) => {
+                    // Before the end is told: a client that has read it finds the turn counted.
+                    meter.count();
+                    return self.ended(lease, &course, end).await;
+                }
                 Err(error) => error,
             },
             // A person sits at it: it is theirs, and goes on waiting as it was.
@@ -167,12 +186,14 @@ impl<S: Start> Work<S> {
         lease: &mut Lease<S>,
         course: &mut Course,
         answers: &mut Option<mpsc::Receiver<Answered>>,
+        meter: &mut TurnMeter<'_>,
     ) -> Result<TurnOutcome, TurnError> {
         let patience = self.shared.patience;
         let last = Instant::now() + patience.turn;
         let mut settle = None;
         for event in std::mem::take(&mut lease.early) {
             course.hear(&event);
+            meter.on_event(&event);
             self.tell(Ok(event)).await;
         }
         loop {
@@ -202,6 +223,7 @@ impl<S: Start> Work<S> {
                 }
             };
             course.hear(&event);
+            meter.on_event(&event);
             match event {
                 AgentEvent::TurnEnded(end) => return Ok(end),
                 AgentEvent::Blocked(ref blocked) => {

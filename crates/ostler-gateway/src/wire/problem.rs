@@ -15,6 +15,9 @@ pub(super) const THREAD: &str = "thread";
 /// The field that names a model.
 const MODEL: &str = "model";
 
+/// The reason of what the agent or its provider refused: a quota of theirs is no refusal of ours.
+const OF_AGENT: &str = "agent";
+
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -26,6 +29,8 @@ pub struct Problem {
     pub field: Option<String>,
     /// When it is worth another try, in seconds since 1970, where that is known.
     pub again_at: Option<i64>,
+    /// What the metrics count it as, where that is more than its kind says: one of a fixed set of words.
+    pub reason: Option<&'static str>,
 }
 
 /// Kinds of problems, each with its status.
@@ -127,7 +132,7 @@ impl Kind {
 impl Problem {
     /// Of a kind.
     pub fn new(kind: Kind, message: &str) -> Self {
-        Self { kind, message: message.to_owned(), field: None, again_at: None }
+        Self { kind, message: message.to_owned(), field: None, again_at: None, reason: None }
     }
 
     /// The request is wrong.
@@ -140,6 +145,31 @@ impl Problem {
     pub fn about(mut self, field: &str) -> Self {
         self.field = Some(field.to_owned());
         self
+    }
+
+    /// Counted as this.
+    #[must_use]
+    pub(crate) fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+
+    /// Why the gateway refused the request, in one of a fixed set of words; nothing where the agent failed, or the
+    /// client went away.
+    pub(crate) fn refusal(&self) -> Option<&'static str> {
+        match self.kind {
+            _ if self.reason == Some(OF_AGENT) => None,
+            Kind::Gone | Kind::Cancelled | Kind::Agent | Kind::Overloaded | Kind::TooLong => None,
+            Kind::Invalid
+            | Kind::Key
+            | Kind::Forbidden
+            | Kind::Absent
+            | Kind::Held
+            | Kind::Slow
+            | Kind::TooLarge
+            | Kind::TooMany
+            | Kind::Unbuilt
+            | Kind::Closing => Some(self.reason.unwrap_or(self.kind.word())),
+        }
     }
 
     /// A tool, a picture, a parameter that the agent cannot be given.
@@ -178,7 +208,7 @@ impl Problem {
             "" => format!("the agent failed: {word}"),
             detail => format!("the agent failed: {word}: {detail}"),
         };
-        Self { kind, message, field: None, again_at: failure.resets_at }
+        Self { again_at: failure.resets_at, reason: Some(OF_AGENT), ..Self::new(kind, &message) }
     }
 
     /// There is no session for it.
@@ -187,7 +217,12 @@ impl Problem {
             Refused::Closing => Kind::Closing,
             Refused::Full | Refused::FullForTenant => Kind::TooMany,
         };
-        Self::new(kind, &refused.to_string())
+        let reason = match refused {
+            Refused::Closing => "closing",
+            Refused::Full => "queue_full",
+            Refused::FullForTenant => "queue_full_for_key",
+        };
+        Self::new(kind, &refused.to_string()).because(reason)
     }
 
     pub(super) fn of_anthropic(&self) -> Value {

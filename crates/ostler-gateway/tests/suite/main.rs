@@ -10,6 +10,7 @@ mod house;
 mod leaving;
 mod limits;
 mod logs;
+mod metrics;
 mod native;
 mod openapi;
 mod parking;

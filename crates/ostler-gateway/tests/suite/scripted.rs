@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ostler_agent::agent::Decision;
 use ostler_agent::canonical::{Block, Message, Role};
-use ostler_agent::event::{AgentEvent, Blocked, Failure, FailureClass, Part, TurnOutcome};
+use ostler_agent::event::{AgentEvent, Blocked, Failure, FailureClass, Part, TurnOutcome, Usage};
 use ostler_agent::leasing::Terms;
 use ostler_agent::offering::known_as;
 use ostler_gateway::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
@@ -15,6 +15,10 @@ use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::seat::{Seat, Wishes};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+
+/// What `spend` uses.
+const SPENT: Usage =
+    Usage { input_tokens: Some(10), output_tokens: Some(2), cached_tokens: Some(3), cost_usd: Some(0.25) };
 
 /// Between two words of one that chatters.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -174,7 +178,7 @@ impl LiveSession for Scripted {
         1
     }
 
-    /// `may I`, `flood`, `say X`, `say X and die`, `hang`, `deaf`, `chatter`, `slow`, `wait X`, `break X`, `fail`, `die`, `task`, `call A B`.
+    /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `deaf`, `chatter`, `slow`, `wait X`, `break X`, `fail`, `die`, `task`, `call A B`.
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
             Doing::Called => brought(message),
@@ -269,7 +273,11 @@ impl LiveSession for Scripted {
                 let mut records = self.stage.records.lock().unwrap();
                 records.entry(self.id.clone()).or_default().extend([message.clone(), answer]);
                 drop(records);
-                self.ready.extend([said(words, Part::Delta), said(words, Part::Whole), done]);
+                self.ready.extend([said(words, Part::Delta), said(words, Part::Whole)]);
+                if text.starts_with("spend") {
+                    self.ready.push_back(AgentEvent::Spent(SPENT));
+                }
+                self.ready.push_back(done);
                 if words.ends_with("and die") {
                     self.doing = Doing::Dead;
                 }

@@ -77,6 +77,9 @@ fn goes_on(scene: &Scene) {
     // Each turn asks the model once, and is told what that took: not the sum.
     let read: Vec<u64> = used.iter().filter_map(|used| used["prompt_tokens"].as_u64()).collect();
     assert!(read.len() == 4 && read[0] > 0 && read[3] < 2 * read[0], "{used:?}");
+    // This server had one turn, in a session that another one left.
+    assert_eq!(served.metric("ostler_turns_total", "outcome=\"done\",start=\"resumed\""), 1.0);
+    assert!(served.metric("ostler_tokens_total", "kind=\"output\"") > 0.0);
     assert_eq!(served.interrupt(), Some(0));
 }
 

@@ -133,6 +133,16 @@ impl Served {
         (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
+    /// The value of the only sample of a metric with these labels.
+    pub(crate) fn metric(&self, name: &str, labels: &str) -> f64 {
+        let (status, text) = self.bare("GET", "/metrics");
+        assert_eq!(status, 200, "{text}");
+        let is_it = |line: &&str| line.starts_with(&format!("{name}{{")) && line.contains(labels);
+        let found: Vec<&str> = text.lines().filter(is_it).collect();
+        assert_eq!(found.len(), 1, "{name} {labels}: {found:?}\n{text}");
+        found[0].rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
     /// Ends it as a person would, and returns its exit code.
     pub(crate) fn interrupt(mut self) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
@@ -176,5 +186,13 @@ fn a_program_talks_to_the_real_agent() {
     assert_eq!(deltas.concat(), "three four five six");
     assert!(deltas.len() > 2, "it comes in pieces: {deltas:?}");
     assert!(body.ends_with("data: [DONE]\n\n"));
+    for start in ["cold", "warm"] {
+        let labels = format!("outcome=\"done\",start=\"{start}\"");
+        assert_eq!(served.metric("ostler_turns_total", &labels), 1.0, "{start}");
+        let labels = format!("start=\"{start}\"");
+        assert_eq!(served.metric("ostler_first_token_seconds_count", &labels), 1.0, "{start}");
+    }
+    assert!(served.metric("ostler_tokens_total", "kind=\"output\"") > 0.0);
+    assert!(served.metric("ostler_cost_usd_total", "agent=\"claude\"") > 0.0);
     assert_eq!(served.interrupt(), Some(0));
 }
