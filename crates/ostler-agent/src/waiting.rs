@@ -29,8 +29,10 @@ pub enum Input {
         /// What kind of failure it was.
         class: FailureClass,
     },
-    /// It said something else.
+    /// The provider answered it, or it gave up.
     Heard,
+    /// It reported something that does not show whether the provider answers.
+    Aside,
     /// A probe came back.
     Probed(Reach),
     /// It asks a person something, and waits so long for the answer.
@@ -50,11 +52,31 @@ pub enum Input {
 }
 
 impl Input {
-    /// What an event of the agent means here.
+    /// What an event of the agent means here. Only what a model produced shows that the provider answers: usage may be
+    /// read late, a tool may end and a prompt may be accepted while every request fails.
     pub fn of(event: &AgentEvent) -> Self {
         match event {
             AgentEvent::Blocked(Blocked::Retrying { class, .. }) => Self::Retrying { class: *class },
-            _ => Self::Heard,
+            AgentEvent::Said { .. }
+            | AgentEvent::Thought { .. }
+            | AgentEvent::ToolStarted { .. }
+            | AgentEvent::TurnEnded(_)
+            | AgentEvent::Blocked(
+                Blocked::Permission { .. } | Blocked::Question { .. } | Blocked::Dialog { .. },
+            ) => Self::Heard,
+            AgentEvent::Started { .. }
+            | AgentEvent::Asked { .. }
+            | AgentEvent::ToolEnded { .. }
+            | AgentEvent::TaskOpened { .. }
+            | AgentEvent::TaskClosed { .. }
+            | AgentEvent::Spent(_)
+            | AgentEvent::SpentSoFar(_)
+            | AgentEvent::Unpriced { .. }
+            | AgentEvent::Noted { .. }
+            | AgentEvent::Unknown { .. }
+            | AgentEvent::Blocked(
+                Blocked::Routed { .. } | Blocked::Withdrawn { .. } | Blocked::Denied { .. },
+            ) => Self::Aside,
         }
     }
 }
@@ -141,7 +163,7 @@ impl Waits {
                 let orders = self.wait(input);
                 Orders { clock: if asked { Clock::Unpark } else { orders.clock }, ..orders }
             }
-            Input::Retrying { .. } | Input::Heard | Input::Probed(_) => self.wait(input),
+            Input::Retrying { .. } | Input::Heard | Input::Aside | Input::Probed(_) => self.wait(input),
         };
         match orders.clock {
             // One wait is over, another is not.
@@ -157,7 +179,7 @@ impl Waits {
     /// Waits for the provider.
     fn wait(&mut self, input: Input) -> Orders {
         match (input, self.state) {
-            (Input::Asked { .. } | Input::Settled { .. }, _) => Orders::default(),
+            (Input::Asked { .. } | Input::Settled { .. } | Input::Aside, _) => Orders::default(),
             // It tries by itself, and nothing has changed.
             (Input::Retrying { .. }, State::Offline) => Orders::default(),
             (Input::Retrying { class }, State::Working) => {
@@ -190,6 +212,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::event::{Part, ToolResult, TurnOutcome, Usage};
     use crate::watchdog::{self, Action, Limits, Watchdog};
 
     const SAME: Orders = Orders { clock: Clock::Same, probe: Probe::Same };
@@ -238,6 +261,15 @@ mod tests {
                 ],
             ),
             (
+                "what does not come from the provider neither ends a wait nor calls off a probe",
+                &[
+                    (retrying(Provider), orders(Clock::Same, Probe::Now)),
+                    (Input::Aside, SAME),
+                    (Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
+                    (Input::Aside, SAME),
+                ],
+            ),
+            (
                 "an agent that goes on has reached it",
                 &[
                     (Input::Probed(Reach::Unreachable), orders(offline, Probe::Again)),
@@ -279,6 +311,31 @@ mod tests {
             for (input, want) in *steps {
                 assert_eq!(waits.step(*input), *want, "{name}: {input:?}");
             }
+        }
+    }
+
+    #[test]
+    fn only_an_answer_of_the_provider_ends_a_wait() {
+        let (text, call) = (String::new, || "c".to_owned());
+        let usage = Usage { input_tokens: Some(1), ..Usage::default() };
+        let result = ToolResult { failed: false, exit_code: None, text: text() };
+        let input = serde_json::Value::Null;
+        let table = [
+            (AgentEvent::Said { text: text(), part: Part::Delta, within: None }, Input::Heard),
+            (AgentEvent::Thought { text: text() }, Input::Heard),
+            (AgentEvent::ToolStarted { call: call(), tool: text(), input, within: None }, Input::Heard),
+            (AgentEvent::TurnEnded(TurnOutcome::Interrupted), Input::Heard),
+            (AgentEvent::SpentSoFar(usage), Input::Aside),
+            (AgentEvent::Spent(usage), Input::Aside),
+            (AgentEvent::Unpriced { model: text() }, Input::Aside),
+            (AgentEvent::Noted { text: text() }, Input::Aside),
+            (AgentEvent::Unknown { kind: text() }, Input::Aside),
+            (AgentEvent::Asked { text: text() }, Input::Aside),
+            (AgentEvent::ToolEnded { call: call(), result }, Input::Aside),
+            (AgentEvent::TaskClosed { task: text() }, Input::Aside),
+        ];
+        for (event, want) in table {
+            assert_eq!(Input::of(&event), want, "{event:?}");
         }
     }
 

@@ -108,6 +108,41 @@ async fn h12_a_run_that_stays_offline_is_over_after_the_longest_wait() {
     assert!(why.contains("state    timed_out\ndetail   it waited longer than 30.0 s\n"), "{why}");
 }
 
+/// An agent that reports a failed request, and later what an earlier one used: a sub-agent's call, without its text.
+const REPORTS_LATE: &str = r#"
+[[step]]
+do = [
+    { unknown_frame = "system", body = { subtype = "api_retry", attempt = 1, max_retries = 10, retry_delay_ms = 60000, error = "unknown" } },
+    { wait_for_file = "parked" },
+    { unknown_frame = "assistant", body = { parent_tool_use_id = "c", message = { id = "m", model = "x", content = [], usage = { input_tokens = 5, output_tokens = 1 } } } },
+    { wait_for_file = "back" },
+    { say = "Here I am." },
+]
+"#;
+
+#[tokio::test]
+async fn usage_that_is_read_late_does_not_end_a_wait_for_the_network() {
+    let (door, address) = dead_end();
+    let yard = Yard::of_fake(Player::ClaudeStream, REPORTS_LATE);
+    let mut command = yard.ostler(&["run", "-a", "claude-headless", "--json", "Say something."]);
+    command.env("OSTLER_CFG__NETWORK__PROBE", address.to_string()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    lines.find(is("parked")).unwrap();
+    std::fs::write(yard.workspace().join("parked"), "").unwrap();
+    let until_used: Vec<Value> = lines.by_ref().take_while(|line| line["event"] != "spent_so_far").collect();
+    assert!(until_used.iter().all(|line| line["kind"] != "unparked"), "{until_used:#?}");
+    let listener = door.listen(8).unwrap();
+    lines.find(is("unparked")).unwrap();
+    std::fs::write(yard.workspace().join("back"), "").unwrap();
+    let last = lines.last().unwrap();
+    assert_eq!(last["outcome"], "completed", "{last}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    drop(listener);
+    yard.is_empty();
+}
+
 /// The provider answers, so it is the agent's failure.
 #[tokio::test]
 async fn a_failure_of_a_provider_that_can_be_reached_is_a_failure() {
