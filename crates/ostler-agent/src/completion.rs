@@ -17,6 +17,7 @@ use crate::agent::Exit;
 use crate::bridge::{self, Tools};
 use crate::check::{self, Checked};
 use crate::event::{Blocked, Failure, FailureClass, TurnOutcome};
+use crate::failure::LimitKind;
 use crate::outcome::{Limit, Rule, RunOutcome};
 use crate::quiet_cause::QuietCause;
 use crate::standing::Standing;
@@ -255,6 +256,8 @@ pub enum Until {
         reset: Reset,
     },
     /// A provider that failed, or a machine on which the agent was killed: after this time it is tried again.
+        /// Which limit it is.
+        limit: LimitKind,
     Outage {
         /// How long.
         wait: Duration,
@@ -507,7 +510,8 @@ impl Completion {
         }
         self.waits += 1;
         self.all_waits += 1;
-        Decision::Park { until: Until::Quota { wait, reset }, prompt: prompt(Cause::Environment, &[]) }
+        let limit = LimitKind::of(&failure.detail);
+        Decision::Park { until: Until::Quota { wait, reset, limit }, prompt: prompt(Cause::Environment, &[]) }
     }
 
     /// Waits for the network if it is unreachable: that does not count as a resume. A run that may not be resumed

@@ -54,10 +54,10 @@ fn told(decision: &Decision) -> String {
             format!("complete: {}", grades.join(", "))
         }
         Decision::Resume { missing, cause, .. } => format!("resume, {cause:?}: {}", missing.join(", ")),
-        Decision::Park { until: Until::Quota { wait, reset: Reset::Known }, .. } => {
+        Decision::Park { until: Until::Quota { wait, reset: Reset::Known, .. }, .. } => {
             format!("park for {} s", wait.as_secs())
         }
-        Decision::Park { until: Until::Quota { wait, reset: Reset::Unknown }, .. } => {
+        Decision::Park { until: Until::Quota { wait, reset: Reset::Unknown, .. }, .. } => {
             format!("park, reset unknown, for {} s", wait.as_secs())
         }
         Decision::Park { until: Until::Outage { wait, class, .. }, .. } => {

@@ -138,6 +138,59 @@ pub fn classify(told: Told<'_>) -> FailureClass {
         .unwrap_or(FailureClass::Unknown)
 }
 
+/// Which limit a failure of class [`FailureClass::Quota`] is about, as far as its text says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitKind {
+    /// So much of a plan in so many hours or days.
+    Usage,
+    /// So many requests or tokens a minute.
+    Rate,
+    /// What an account has paid for.
+    Credit,
+    /// Not told.
+    Unknown,
+}
+
+/// Phrases by which the limit is known, in lower case with straight apostrophes. In this order: Claude Code puts the
+/// status before every text.
+const LIMITS: &[(LimitKind, &[&str])] = &[
+    (LimitKind::Usage, &["usage limit", "session limit", "hour limit", "weekly limit", "hit your limit"]),
+    (
+        LimitKind::Credit,
+        &[
+            "credit balance",
+            "out of credits",
+            "quota exceeded",
+            "exceeded your current quota",
+            "insufficient_quota",
+            "payment required",
+        ],
+    ),
+    (
+        LimitKind::Rate,
+        &["rate limit", "rate_limit", "too many requests", "(429)", "status: 429", "status 429"],
+    ),
+];
+
+impl LimitKind {
+    /// By the text of the failure.
+    pub fn of(text: &str) -> Self {
+        let words = text.to_lowercase().replace('’', "'");
+        let known = LIMITS.iter().find(|(_, phrases)| phrases.iter().any(|phrase| words.contains(phrase)));
+        known.map_or(Self::Unknown, |(kind, _)| *kind)
+    }
+
+    /// The message about it.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::Usage => "the usage limit of the plan is reached",
+            Self::Rate => "the provider's rate limit is reached",
+            Self::Credit => "the account's quota is used up",
+            Self::Unknown => "a rate limit or usage limit of the provider is reached",
+        }
+    }
+}
+
 /// The failure. For a quota or a rate limit with the time of its reset, if the headers or the text have one; times in
 /// the text are read by that clock.
 pub fn failure(told: Told<'_>, clock: Clock) -> Failure {
@@ -298,6 +351,31 @@ mod tests {
         for (status, kind, text, want) in table {
             let told = Told { status: *status, kind, text, headers: None };
             assert_eq!(classify(told), *want, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_has_its_name() {
+        use LimitKind::{Credit, Rate, Unknown, Usage};
+        for (text, want) in [
+            ("API Error: Request rejected (429) · Claude AI usage limit reached|4102444800", Usage),
+            ("You’ve hit your usage limit. Upgrade to Pro or try again at Nov 18th, 2026 11:06 AM.", Usage),
+            ("You've hit your weekly limit · resets Nov 19, 2:11pm (UTC)", Usage),
+            ("You've hit your session limit · resets 12:10am (UTC)", Usage),
+            (
+                "API Error: Request rejected (429) · This request would exceed your account's rate limit.",
+                Rate,
+            ),
+            ("exceeded retry limit, last status: 429 Too Many Requests", Rate),
+            ("rate_limit (429)", Rate),
+            ("AI_APICallError: Rate limit reached for requests", Rate),
+            ("API Error: Request rejected (429) · slow, please", Rate),
+            ("Credit balance is too low", Credit),
+            ("You exceeded your current quota.", Credit),
+            ("slow, please", Unknown),
+            ("", Unknown),
+        ] {
+            assert_eq!(LimitKind::of(text), want, "{text}");
         }
     }
 

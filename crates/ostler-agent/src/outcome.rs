@@ -56,7 +56,7 @@ pub enum RunOutcome {
         /// What it asks.
         dialog: String,
     },
-    /// The usage limit is reached.
+    /// A usage limit or a rate limit is reached.
     Quota {
         /// When it ends, as seconds since 1970, where the agent says so.
         resets_at: Option<i64>,

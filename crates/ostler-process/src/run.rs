@@ -34,7 +34,7 @@ use ostler_agent::call_log::{CallLog, KnownCalls};
 use ostler_agent::check::Checked;
 use ostler_agent::command_line;
 use ostler_agent::completion::{
-    Cause, Completion, Decision, Ending, Evidence, Handed, Marker, Progress, Reset, Until, Wall, Work,
+    Cause, Completion, Decision, Ending, Evidence, Handed, Marker, Progress, Until, Wall, Work,
 };
 use ostler_agent::event::Usage;
 use ostler_agent::outcome::{Limit, RunOutcome};
@@ -305,15 +305,10 @@ impl<'a> Run<'a> {
                 Decision::Resume { prompt, missing, .. } => {
                     (prompt, format!("still missing: {}", missing.join(", ")))
                 }
-                Decision::Park { until: Until::Quota { wait, reset }, prompt } => {
-                    let (reason, then) = match reset {
-                        Reset::Known => ("the usage limit is reached", "the quota is there again"),
-                        Reset::Unknown => {
-                            ("a rate limit is reached, without a reset time", "the rate limit may be over")
-                        }
-                    };
-                    self.park(reason.to_owned(), wait).await?;
-                    (prompt, then.to_owned())
+                Decision::Park { until: Until::Quota { wait, reset, limit }, prompt } => {
+                    let (reason, then) = wording::limit(limit, reset);
+                    self.park(reason, wait).await?;
+                    (prompt, then)
                 }
                 Decision::Park { until: Until::Outage { wait, class, detail }, prompt } => {
                     let reason = wording::outage(class, &detail);

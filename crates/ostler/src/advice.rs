@@ -53,7 +53,7 @@ pub(crate) fn advice(case: &Case<'_>) -> Vec<String> {
             word("hint").map(str::to_owned),
             resumed("   goes on in the same session"),
         ],
-        "quota" => vec![waiting(case), resumed("   once the quota is there again")],
+        "quota" => vec![waiting(case), resumed("   once the limit is reset")],
         "cancelled" => vec![resumed("   goes on in the same session")],
         _ => Vec::new(),
     };
@@ -128,7 +128,7 @@ mod tests {
     fn whoever_waits_for_a_quota_is_not_told_to() {
         let told = |outcome: &Value| advice(&Case { waits_for_quota: true, ..case(outcome, None) });
         let known = json!({"outcome": "quota", "session": "s", "resets_at": 1_800_000_000});
-        let resume = "ostler run --resume 01a1   once the quota is there again";
+        let resume = "ostler run --resume 01a1   once the limit is reset";
         assert_eq!(told(&known), ["--max-wait TIME, to wait until the reset: it is later than that", resume]);
         assert_eq!(told(&json!({"outcome": "quota", "session": "s", "resets_at": null})), [resume]);
     }

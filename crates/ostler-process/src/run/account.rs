@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ostler_agent::event::FailureClass;
+use ostler_agent::failure::LimitKind;
 use ostler_agent::outcome::{CancelledBy, Limit, Rule, RunOutcome};
 use ostler_agent::quiet_cause::QuietCause;
 use ostler_agent::watchdog::{Limits, Repeats};
@@ -121,7 +122,7 @@ pub fn sentence(outcome: &RunOutcome) -> String {
         RunOutcome::NotInstalled { hint } => format!("the agent is not installed: {hint}"),
         RunOutcome::NeverStarted { reason } => format!("the agent did not start: {reason}"),
         RunOutcome::Blocked { dialog } => format!("it asks what nobody answers: {dialog}"),
-        RunOutcome::Quota { detail, .. } => format!("the usage limit is reached: {detail}"),
+        RunOutcome::Quota { detail, .. } => format!("{}: {detail}", LimitKind::of(detail).message()),
         RunOutcome::Cancelled { by } => match by {
             CancelledBy::Interrupt => "it was cancelled by Ctrl-C".to_owned(),
             CancelledBy::Terminate => "it was cancelled by SIGTERM".to_owned(),
@@ -201,6 +202,17 @@ mod tests {
     fn one_turn_is_not_many() {
         let used = |turns| sentence(&RunOutcome::TimedOut { limit: Limit::MaxTurns { turns } });
         assert_eq!((used(1).as_str(), used(2).as_str()), ("it used up its one turn", "it used up 2 turns"));
+    }
+
+    #[test]
+    fn a_rate_limit_is_not_called_the_usage_limit_of_a_plan() {
+        let told = |detail: &str| sentence(&RunOutcome::Quota { resets_at: None, detail: detail.to_owned() });
+        assert_eq!(
+            told("429 Too Many Requests"),
+            "the provider's rate limit is reached: 429 Too Many Requests"
+        );
+        let usage = "You've hit your weekly limit";
+        assert_eq!(told(usage), format!("the usage limit of the plan is reached: {usage}"));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use ostler_agent::completion::Reset;
 use ostler_agent::event::FailureClass;
+use ostler_agent::failure::LimitKind;
 use ostler_agent::stopping::StopReason;
 use ostler_agent::watchdog::Warning;
 
@@ -34,6 +36,22 @@ pub(super) fn outage(class: FailureClass, detail: &str) -> String {
         | FailureClass::Unknown => "the provider failed",
     };
     if detail.is_empty() { what.to_owned() } else { format!("{what}: {detail}") }
+}
+
+/// Why a run waits for a limit of the provider, and why it resumes its session after that.
+pub(super) fn limit(limit: LimitKind, reset: Reset) -> (String, String) {
+    let name = match limit {
+        LimitKind::Usage => "usage limit",
+        LimitKind::Rate => "rate limit",
+        LimitKind::Credit => "quota",
+        LimitKind::Unknown => "limit",
+    };
+    match reset {
+        Reset::Known => (limit.message().to_owned(), format!("the {name} was reset")),
+        Reset::Unknown => {
+            (format!("{}, without a reset time", limit.message()), format!("the {name} may be reset"))
+        }
+    }
 }
 
 /// A warning of the watchdog.

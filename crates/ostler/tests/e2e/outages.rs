@@ -87,7 +87,7 @@ fn plain_429(player: Player) {
     let given_up = given_up(player);
     let fault = format!("http = 429, {given_up}, message = \"This request would exceed your rate limit\"");
     let Some(ended) = played(player, &fault, &["--wait-for-quota"]) else { return };
-    goes_on(&ended, "a rate limit is reached", 0);
+    goes_on(&ended, "the provider's rate limit is reached, without a reset time", 0);
 }
 
 /// Work, then silence, in which the agent is killed. The model ends when it is resumed, or when it is given the task again

@@ -24,17 +24,19 @@ fn refused(fault: &str) -> String {
 mod h06_quota {
     use super::*;
 
-    fn is_told(player: Player, fault: &str, resets_at: Option<i64>, words: &str) {
+    fn is_told(player: Player, fault: &str, resets_at: Option<i64>, (limit, words): (&str, &str)) {
         let Some(yard) = Yard::of(player) else { return };
         let script = yard.script(&refused(fault));
         let ended = yard.run(&[&script, "Say something."]);
         ended.ends("quota", 16);
         let outcome = ended.outcome();
         assert_eq!((&outcome["resets_at"], &outcome["rule"]), (&Value::from(resets_at), &Value::Null));
-        let said = format!("state    quota\ndetail   the usage limit is reached: {words}\n");
+        let said = format!("state    quota\ndetail   {limit}: {words}\n");
         assert_eq!(yard.why(), said + OVER);
         yard.is_empty();
     }
+
+    const USAGE: &str = "the usage limit of the plan is reached";
 
     #[test]
     fn claude() {
@@ -43,7 +45,7 @@ mod h06_quota {
             Player::ClaudeStream,
             fault,
             Some(RESET),
-            "API Error: Request rejected (429) · Claude AI usage limit reached|4102444800",
+            (USAGE, "API Error: Request rejected (429) · Claude AI usage limit reached|4102444800"),
         );
     }
 
@@ -53,7 +55,7 @@ mod h06_quota {
         let words = "You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit \
                      https://chatgpt.com/settings/usage to purchase more credits or try again at Jan 1st, 2100 12:00 AM.";
         // It cuts the seconds off: the end of the minute is meant.
-        is_told(Player::Codex, fault, Some(RESET + 59), words);
+        is_told(Player::Codex, fault, Some(RESET + 59), (USAGE, words));
     }
 
     /// With `--wait-for-quota` the run waits until the reset, without a process, and goes on in the same session.
@@ -87,7 +89,7 @@ mod h06_quota {
         assert!(parked["until"].as_u64().unwrap() > reset, "{parked}");
         assert_eq!((&ended.outcome()["rule"], &ended.outcome()["resumes"]), (&Value::Null, &0.into()));
         let why = yard.why();
-        assert!(why.contains("the quota is there again"), "{why}");
+        assert!(why.contains("the usage limit was reset"), "{why}");
         yard.is_empty();
     }
 
@@ -95,7 +97,17 @@ mod h06_quota {
     #[test]
     fn opencode() {
         let fault = r#"http = 402, body = { error = { code = "insufficient_quota", message = "You exceeded your current quota." } }"#;
-        is_told(Player::OpenCode, fault, None, "You exceeded your current quota.");
+        let credit = "the account's quota is used up";
+        is_told(Player::OpenCode, fault, None, (credit, "You exceeded your current quota."));
+    }
+
+    /// A rate limit of an API key, with the time of its reset.
+    #[test]
+    fn is_told_from_a_rate_limit() {
+        let fault = r#"http = 429, headers = { "x-should-retry" = "false" }, body = { type = "error", error = { type = "rate_limit_error", message = "This request would exceed your account's rate limit." } }"#;
+        let words =
+            "API Error: Request rejected (429) · This request would exceed your account's rate limit.";
+        is_told(Player::ClaudeStream, fault, None, ("the provider's rate limit is reached", words));
     }
 }
 
