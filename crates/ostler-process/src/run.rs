@@ -47,7 +47,7 @@ use tokio::task::JoinSet;
 use crate::contain::{Ahead, Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError, Past};
 pub use account::{limits_from, limits_json, sentence};
-use attempt::Attempt;
+use attempt::{Attempt, Besides};
 use bridge::BridgeSide;
 pub use bridge::{Answering, Bridge, HandedOut, Unanswered};
 use checking::Tried;
@@ -62,6 +62,7 @@ use requests::Requests;
 pub use requests::{NoTerminal, Request, Said, Unsaid};
 use round::{Round, Rounded};
 pub use unstarted::{Unstarted, postponed, unstarted};
+pub use saying::Sayings;
 use workplace::Workplace;
 pub use workplace::WorkspaceState;
 
@@ -76,7 +77,7 @@ pub enum Beginning {
     /// In the session that it had. If the agent never told of one, with its prompt again.
     GoneOn {
         /// What it had come to.
-        past: Past,
+        past: Box<Past>,
         /// What the agent is told, if not only to go on.
         prompt: Option<String>,
         /// How long ago it began.
@@ -158,6 +159,7 @@ pub async fn run(
         Beginning::GoneOn { past, prompt, age } => (Some(past), prompt, age),
     };
     if let Some(past) = &mut past
+    let sayings = past.as_ref().map(|past| past.sayings.clone()).unwrap_or_default();
         && past.session.as_ref().is_some_and(|session| !round::is_there(plan, session))
     {
         // It was killed before the agent had written down what it was asked.
@@ -177,7 +179,7 @@ pub async fn run(
         bridge: BridgeSide::new(plan, bridge),
         checks: Vec::new(),
         checking: Duration::ZERO,
-        queued: Vec::new(),
+        sayings: Sayings::default(),
         session: past.as_ref().and_then(|past| past.session.clone()),
         calls: past.as_ref().map(|past| past.calls.clone()).unwrap_or_default(),
         waits: WaitTracker::default(),
@@ -191,8 +193,14 @@ pub async fn run(
     let attempt = match &past {
         None => Attempt::first(plan.prompt),
         Some(past) => {
-            let calls = run.report_calls(prompt.as_deref());
-            let (attempt, reason) = Attempt::after(past, plan.prompt, prompt.as_deref(), calls.as_deref());
+            // What the last process was given may not be in the session.
+            run.sayings = sayings;
+            run.settle_sayings();
+            prompt.iter().for_each(|prompt| run.sayings.queue(prompt.clone()));
+            let words = run.sayings.give(past.session.as_deref());
+            let calls = run.report_calls(prompt.as_deref(), &words);
+            let besides = Besides { words: &words, calls: calls.as_deref() };
+            let (attempt, reason) = Attempt::after(past, plan.prompt, prompt.as_deref(), besides);
             let (attempt_number, by) = (attempt.number, ResumedBy::Person);
             run.desk.tell(RunEventKind::Resumed { attempt: attempt_number, reason, by })?;
             attempt
@@ -240,8 +248,8 @@ struct Run<'a> {
     bridge: Option<BridgeSide<'a>>,
     /// How long checks have taken so far.
     checking: Duration,
-    /// What is to be said when the agent's turn has ended.
-    queued: Vec<String>,
+    /// What was said to the agent besides its task.
+    sayings: Sayings,
     /// What the host tried itself after the last claim.
     checks: Vec<Checked>,
     session: Option<String>,
@@ -289,6 +297,7 @@ impl<'a> Run<'a> {
                     Tried::TooLate(limit) => return Ok((RunOutcome::TimedOut { limit }, evidence)),
                 };
                 // They may have changed something too, which is told like all else.
+            self.settle_sayings();
                 let _ = self.workplace.progress().await;
                 let checks = self.checks.clone();
                 (decision, _) = self.decide(&rounded, progress, reach, Some(&checks));
@@ -332,8 +341,11 @@ impl<'a> Run<'a> {
                 // Whatever was claimed was not so.
                 side.bridge.unclaim();
             }
-            let calls = self.report_calls(Some(&prompt));
-            attempt = attempt.next(prompt, self.resumable(), self.plan.prompt, calls.as_deref());
+            let session = self.resumable();
+            let words = self.sayings.give(session.as_deref());
+            let calls = self.report_calls(Some(&prompt), &words);
+            let besides = Besides { words: &words, calls: calls.as_deref() };
+            attempt = attempt.next(&prompt, session, self.plan.prompt, besides);
             self.desk.tell(RunEventKind::Resumed { attempt: attempt.number, reason, by: ResumedBy::Run })?;
         }
     }
@@ -357,7 +369,7 @@ impl<'a> Run<'a> {
 
     /// What the agent should know of its last tool calls when its session is resumed with this prompt. Left out if a
     /// terminal program would refuse the prompt because of it.
-    fn report_calls(&self, prompt: Option<&str>) -> Option<String> {
+    fn report_calls(&self, prompt: Option<&str>, words: &[String]) -> Option<String> {
         let known = match self.resumable() {
             Some(session) => round::recorded_calls(self.plan, &session)
                 .map_or(KnownCalls::Unreadable, KnownCalls::Recorded),
@@ -366,7 +378,8 @@ impl<'a> Run<'a> {
         let report = self.calls.report(known)?;
         let prompt = prompt.unwrap_or(self.plan.prompt);
         let is_typed = self.plan.agent.interactive().is_some();
-        let is_refused = is_typed && self.plan.typed(&format!("{prompt}\n\n{report}")).is_err();
+        let besides = Besides { words, calls: Some(&report) };
+        let is_refused = is_typed && self.plan.typed(&besides.added_to(prompt)).is_err();
         (!is_refused).then_some(report)
     }
 

@@ -6,6 +6,7 @@ use ostler_agent::event::{AgentEvent, Usage};
 use ostler_agent::run_event::RunEventKind;
 
 use super::{JournalError, Kept};
+use crate::run::Sayings;
 
 /// What a run had come to when it ended or was left.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,6 +29,8 @@ pub struct Past {
     pub calls: CallLog,
 }
 
+    /// What was said to its agent.
+    pub sayings: Sayings,
 impl Past {
     /// Reads the events one by one: they may be many.
     pub(super) fn read(kept: &Kept) -> Result<Self, JournalError> {
@@ -44,12 +47,16 @@ impl Past {
                 RunEventKind::Resumed { .. } => past.resumes = past.resumes.saturating_add(1),
                 RunEventKind::Agent(event) => {
                     // Nothing is limited here.
+                    past.sayings.settle(|_| None);
+                    let _ = past.sayings.give(past.session.as_deref());
                     let _ = ledger.enter(&event);
+                RunEventKind::Queued { text } => past.sayings.queue(text),
                     past.calls.on_event(&event);
                     if let AgentEvent::Started { session, .. } = event {
                         past.session = Some(session);
                     }
                 }
+                    past.sayings.on_event(&event);
                 _ => {}
             }
         }

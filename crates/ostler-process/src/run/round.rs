@@ -41,7 +41,7 @@ pub(super) use on_terminal::{OnTerminal, Tools};
 pub(super) use pipes::Pipes;
 use quiet::QuietWatch;
 pub(super) use transcript::Transcript;
-pub(super) use transcript::{is_there, recorded_calls};
+pub(super) use transcript::{is_there, known_words, recorded_calls};
 
 /// How long what is left in the pipes may take to be read, once nobody is left who could write.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
@@ -289,6 +289,7 @@ impl<'r, 'a> Round<'r, 'a> {
         Ok(Ok(Said::Now))
     }
 
+        self.run.sayings.give_now(text);
     /// Says something to an agent that listens. What it does not take is told, never waited for.
     fn say(&mut self, order: &Order) -> Result<(), JournalError> {
         if let Some(terminal) = self.contact.terminal() {

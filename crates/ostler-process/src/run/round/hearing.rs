@@ -71,6 +71,7 @@ impl Round<'_, '_> {
         self.run.has_worked |= is_work(event) && !is_failure;
         self.note_retry(event);
         self.run.calls.on_event(event);
+        self.run.sayings.on_event(event);
         self.run.waits.on_event(event);
         match event {
             AgentEvent::Started { session, .. } => {

@@ -1,6 +1,7 @@
 //! The agent's own record of its session, and those of its sub-agents: that they grow is life, and where the standard
 //! output is dead the agent's is read instead. Which of the two is listened to is decided by [`Sources`].
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use ostler_agent::watchdog;
 use super::Round;
 use crate::journal::JournalError;
 use crate::run::Plan;
+use crate::run::saying::has_words;
 use crate::tail::{Lines, Place, Progress, Tail};
 
 /// What is said when the transcript becomes the source.
@@ -93,6 +95,40 @@ pub(in crate::run) fn recorded_calls(plan: &Plan<'_>, session: &str) -> Option<R
     });
     decoder.quiet().iter().for_each(|event| recorded.on_event(event));
     Some(recorded)
+}
+
+/// Which of these words are in prompts of the agent's own record of the session. Nothing if that cannot be read.
+pub(in crate::run) fn known_words(
+    plan: &Plan<'_>,
+    session: &str,
+    words: &[&str],
+) -> Option<BTreeSet<String>> {
+    let (places, reading) = places(plan, session)?;
+    let tail = Tail::late(places, Duration::ZERO);
+    let mut followed = Followed { session: session.to_owned(), tail, reading, usage: None };
+    followed.find(Known::Nothing);
+    let mut lines = match followed.reading {
+        Reading::Nothing => return None,
+        Reading::Wanted(_) => return Some(BTreeSet::new()),
+        Reading::Found(lines) => lines,
+    };
+    let mut decoder = plan.agent.decoder(None);
+    let mut known = BTreeSet::new();
+    let mut note = |events: Vec<AgentEvent>| {
+        for event in events {
+            let AgentEvent::Asked { text } = event else { continue };
+            known.extend(
+                words.iter().filter(|words| has_words(&text, words)).map(|words| (*words).to_owned()),
+            );
+        }
+    };
+    for_each_record(&mut lines, |record| {
+        if let Record::Json(value) = record {
+            note(decoder.events(Source::Transcript, &value));
+        }
+    });
+    note(decoder.quiet());
+    Some(known)
 }
 
 /// Whether a record has a prompt, or anything that follows from one. One that cannot be read may have.

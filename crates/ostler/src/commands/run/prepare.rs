@@ -377,7 +377,7 @@ fn open(
     // By the clock on the wall, which may have been set back since.
     let age = Duration::from_secs(u64::try_from(now().saturating_sub(facts.began_at)).unwrap_or(0));
     let age = age.max(Duration::from_millis(past.ms));
-    Ok((journal, Beginning::GoneOn { past, prompt: prompt.clone(), age }))
+    Ok((journal, Beginning::GoneOn { past: Box::new(past), prompt: prompt.clone(), age }))
 }
 
 pub(super) fn now() -> i64 {
