@@ -182,7 +182,10 @@ impl Calls {
     }
 
     fn price(&mut self, call: &Call, tokens: Tokens) -> f64 {
-        let Some(prices) = &self.prices else { return 0.0 };
+        let Some(prices) = &mut self.prices else { return 0.0 };
+        if let Some(model) = &call.model {
+            prices.on_model(model);
+        }
         match prices.of(call.model.as_deref()) {
             Some(price) => price.cost(tokens),
             None => {

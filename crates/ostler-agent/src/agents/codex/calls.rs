@@ -50,8 +50,11 @@ impl Calls {
     /// The model of the turn that begins.
     pub(super) fn on_model(&mut self, model: &Value) -> Vec<AgentEvent> {
         self.model = named(model).or(self.model.take());
-        let Some(prices) = &self.prices else { return Vec::new() };
+        let Some(prices) = &mut self.prices else { return Vec::new() };
         let model = self.model.as_deref();
+        if let Some(model) = model {
+            prices.on_model(model);
+        }
         let name = prices.model(model).to_owned();
         let is_new = prices.of(model).is_none() && self.unpriced.insert(name.clone());
         if is_new { vec![AgentEvent::Unpriced { model: name }] } else { Vec::new() }

@@ -1,8 +1,11 @@
 //! Limits on tokens and cost stop every agent in the middle of a turn, after the model call that reaches them.
 
+use std::process::Stdio;
+
 use super::RealShape;
 use crate::budgets::calls;
 use crate::player::Player;
+use crate::yard::{Ended, ended};
 
 /// One prompt, 40 rounds of tool calls, 50,001 tokens each.
 const FORTY: &str = r#"
@@ -79,4 +82,36 @@ fn tokens_stop_opencode() {
 #[test]
 fn cost_stops_opencode() {
     cost_stops(Player::OpenCode, "[prices.\"own/scripted\"]\ninput = 2\noutput = 10\n", SOON);
+}
+
+fn run_with_sonnet(shape: &RealShape, max_cost: &str) -> Ended {
+    let _provider = shape.play(FORTY);
+    let mut command = shape.ostler(&["run", "-a", "claude/sonnet", "--json", "--permissions", "all"]);
+    command.arg("--cwd").arg(shape.workspace()).args(["--max-cost", max_cost, "Do it."]);
+    Ended::of(ended(command.stdout(Stdio::piped()).spawn().unwrap()))
+}
+
+/// A price of `sonnet` is one for the model that Claude Code calls so.
+#[test]
+fn an_alias_has_the_price_of_its_name() {
+    let Some(shape) = RealShape::of(Player::ClaudeTerminal) else { return };
+    let shape = shape.configured("[prices.sonnet]\ninput = 5\noutput = 25\n");
+    let ended = run_with_sonnet(&shape, "0.01");
+    ended.ends("timed_out", 13);
+    assert_eq!(ended.outcome()["rule"], "max_cost", "{}", ended.outcome());
+    shape.is_empty();
+}
+
+/// And not for another model that is used in its place.
+#[test]
+fn a_model_that_was_not_requested_is_not_charged_at_the_price_of_the_requested_one() {
+    let Some(shape) = RealShape::of(Player::ClaudeTerminal) else { return };
+    let shape = shape.variable("ANTHROPIC_DEFAULT_SONNET_MODEL", "claude-haiku-4-5");
+    let shape = shape.configured("[prices.sonnet]\ninput = 5\noutput = 25\n");
+    let ended = run_with_sonnet(&shape, "5");
+    ended.ends("agent_failed", 10);
+    let outcome = ended.outcome();
+    assert!(outcome["detail"].as_str().unwrap().contains("set [prices.\"claude-haiku-4-5\"]"), "{outcome}");
+    assert!(calls(&ended) <= SOON, "{outcome}");
+    shape.is_empty();
 }
