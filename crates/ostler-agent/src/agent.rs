@@ -10,7 +10,7 @@ use crate::endpoint::{Configuration, Provider};
 use crate::event::{AgentEvent, Usage};
 use crate::offering::Own;
 use crate::package::Package;
-use crate::prices::Prices;
+use crate::prices::{Observed, Prices};
 use crate::quiet_cause::Answer;
 use crate::source::Twins;
 use crate::terminal::Interactive;
@@ -341,7 +341,11 @@ pub trait Decoder: Send {
     fn clock(&mut self, _clock: Clock) {}
     /// Sets what models cost, for agents that report no cost of their own.
     fn set_prices(&mut self, _prices: Prices) {}
-    /// What a record of the transcript says about tokens and models, while the standard output reports everything else:
+    /// The model calls of the run whose cost is known, for the processes that follow.
+    fn observed(&self) -> Observed {
+        Observed::default()
+    }
+    /// What a record of the transcript says about tokens, models and cost, while the standard output reports everything else:
     /// for agents whose standard output reports usage only when a turn ends.
     fn usage(&mut self, _record: &Value) -> Vec<AgentEvent> {
         Vec::new()

@@ -2,7 +2,8 @@
 //!
 //! Limits are checked after every model call. What calls of the current turn used is provisional: the total that the
 //! agent reports when the turn ends takes its place, so that nothing counts twice. Absent is not zero: where an agent
-//! reports no cost, [`Ledger::unmeasured`] says so.
+//! reports no cost, [`Ledger::unmeasured`] says so, and a process that ended before it reported its cost is taken to have
+//! spent all that it was allowed.
 
 use crate::event::{AgentEvent, Failure, FailureClass, Usage, sum};
 use crate::outcome::Limit;
@@ -43,6 +44,21 @@ pub struct Ledger {
     /// What the current turn used besides, as far as it is known.
     provisional: Option<Usage>,
     turns: u32,
+    /// The process that runs.
+    process: Process,
+    /// US dollars that processes of unknown cost may have spent, besides what is known.
+    reserved: f64,
+}
+
+/// The cost of one process of the agent.
+#[derive(Debug, Clone, Copy, Default)]
+struct Process {
+    /// What it may spend; nothing if that is not limited, or if there is no process.
+    allowed: Option<f64>,
+    /// What the run had cost when it started.
+    cost_before: f64,
+    /// Whether it used tokens whose cost it has not reported.
+    is_uncosted: bool,
 }
 
 /// A limit that cannot be kept, because the agent does not tell what it is about.
@@ -61,8 +77,14 @@ impl Ledger {
     }
 
     /// A ledger that goes on with what was spent before.
-    pub fn going_on(budget: Budget, spent: Option<Usage>, turns: u32) -> Self {
-        Self { budget, settled: spent, provisional: None, turns }
+    pub fn going_on(budget: Budget, spent: Option<Usage>, turns: u32, reserved: f64) -> Self {
+        Self { budget, settled: spent, turns, reserved, ..Self::default() }
+    }
+
+    /// A process of the agent starts, and may spend what is left.
+    pub fn on_spawn(&mut self) {
+        let cost_before = self.cost();
+        self.process = Process { allowed: self.cost_left(), cost_before, is_uncosted: false };
     }
 
     /// Enters an event. Names the limit that stops the run if it goes on: money or tokens that are used up, or a turn
@@ -72,10 +94,16 @@ impl Ledger {
             AgentEvent::Spent(usage) => {
                 self.settled = Some(sum(self.settled.unwrap_or_default(), *usage));
                 self.provisional = None;
+                self.note_cost(usage);
             }
-            AgentEvent::SpentSoFar(usage) => self.provisional = Some(*usage),
+            AgentEvent::SpentSoFar(usage) => {
+                self.provisional = Some(*usage);
+                self.note_cost(usage);
+            }
+            // The run ends for it.
+            AgentEvent::Unpriced { .. } => self.process.allowed = None,
             AgentEvent::TurnEnded(_) => {
-                self.settle();
+                self.settle_turn();
                 self.turns = self.turns.saturating_add(1);
             }
             _ => {}
@@ -98,16 +126,43 @@ impl Ledger {
         }
     }
 
-    /// A process of the agent has ended: what it reported is all that it will report.
+    /// A process of the agent has ended: what it reported is all that it will report. If it did not report what its
+    /// calls cost, it may have spent all that it was allowed.
     pub fn settle(&mut self) {
+        self.settle_turn();
+        let process = std::mem::take(&mut self.process);
+        if let Some(allowed) = process.allowed.filter(|_| process.is_uncosted) {
+            self.reserved += (allowed - (self.cost() - process.cost_before)).max(0.0);
+        }
+    }
+
+    fn settle_turn(&mut self) {
         self.settled = self.spent();
         self.provisional = None;
     }
 
+    /// A cost covers all that the process used before it was reported.
+    fn note_cost(&mut self, usage: &Usage) {
+        self.process.is_uncosted = match (usage.cost_usd, tokens(usage)) {
+            (Some(_), _) => false,
+            (None, None | Some(0)) => self.process.is_uncosted,
+            (None, Some(_)) => true,
+        };
+    }
+
+    /// The US dollars that are known to be spent.
+    fn cost(&self) -> f64 {
+        self.spent().and_then(|spent| spent.cost_usd).unwrap_or(0.0)
+    }
+
     /// The US dollars that may still be spent; none without a limit.
     pub fn cost_left(&self) -> Option<f64> {
-        let spent = self.spent().and_then(|spent| spent.cost_usd).unwrap_or(0.0);
-        self.budget.max_cost.map(|max| (max - spent).max(0.0))
+        self.budget.max_cost.map(|max| (max - self.cost() - self.reserved).max(0.0))
+    }
+
+    /// The US dollars that processes of unknown cost may have spent, besides what is known.
+    pub fn reserved(&self) -> f64 {
+        self.reserved
     }
 
     /// How many turns ended.
@@ -120,6 +175,7 @@ impl Ledger {
         let spent = self.spent().unwrap_or_default();
         match self.turns {
             0 => None,
+            _ if self.reserved > 0.0 => None,
             _ if self.budget.max_cost.is_some() && spent.cost_usd.is_none() => Some(Unmeasured::Cost),
             _ if self.budget.max_tokens.is_some() && tokens(&spent).is_none() => Some(Unmeasured::Tokens),
             _ => None,
@@ -128,8 +184,8 @@ impl Ledger {
 
     fn used_up(&self) -> Option<Limit> {
         let spent = self.spent()?;
-        let over_cost =
-            self.budget.max_cost.filter(|max| spent.cost_usd.is_some_and(|cost| cost + LEAST_COST >= *max));
+        let cost = spent.cost_usd.or((self.reserved > 0.0).then_some(0.0)).map(|cost| cost + self.reserved);
+        let over_cost = self.budget.max_cost.filter(|max| cost.is_some_and(|cost| cost + LEAST_COST >= *max));
         let over_tokens =
             self.budget.max_tokens.filter(|max| tokens(&spent).is_some_and(|used| used >= *max));
         over_cost.map(|usd| Limit::MaxCost { usd }).or(over_tokens.map(|tokens| Limit::MaxTokens { tokens }))
@@ -312,5 +368,56 @@ mod tests {
         assert_eq!(ledger.unmeasured(), Some(Unmeasured::Tokens));
         ledger.enter(&spent(Some((1, 1)), None));
         assert_eq!(ledger.unmeasured(), None);
+    }
+
+    /// However often a process ends before it reports its cost: all of them together are allowed no more than the limit.
+    #[test]
+    fn processes_of_unknown_cost_are_not_allowed_more_than_the_limit_together() {
+        let dollar = Budget { max_cost: Some(1.0), ..Budget::default() };
+        let mut ledger = Ledger::new(dollar);
+        ledger.on_spawn();
+        ledger.enter(&so_far((1_000, 10), None));
+        assert_eq!((ledger.cost_left(), ledger.reserved()), (Some(1.0), 0.0), "it may report it yet");
+        ledger.settle();
+        assert_eq!((ledger.cost_left(), ledger.reserved()), (Some(0.0), 1.0));
+        assert_eq!(ledger.forbids_a_turn(), Some(Limit::MaxCost { usd: 1.0 }));
+        assert_eq!(ledger.spent().unwrap().cost_usd, None, "what is not known is not reported");
+        // A person allows more.
+        let two = Budget { max_cost: Some(2.0), ..Budget::default() };
+        let ledger = Ledger::going_on(two, ledger.spent(), ledger.turns(), ledger.reserved());
+        assert_eq!((ledger.cost_left(), ledger.forbids_a_turn()), (Some(1.0), None));
+    }
+
+    #[test]
+    fn what_a_process_may_have_spent_is_what_it_was_allowed_without_what_is_known() {
+        let budget = Budget { max_cost: Some(1.0), ..Budget::default() };
+        type Case<'a> = (&'a str, Vec<AgentEvent>, f64, f64);
+        let table: Vec<Case<'_>> = vec![
+            ("no call", vec![], 0.75, 0.0),
+            ("no tokens", vec![spent(Some((0, 0)), None)], 0.75, 0.0),
+            ("a known cost", vec![so_far((10, 1), Some(0.25))], 0.5, 0.0),
+            ("a cost that was reported late", vec![so_far((10, 1), None), spent(None, Some(0.25))], 0.5, 0.0),
+            ("one turn is known", vec![spent(None, Some(0.25)), turn(), so_far((10, 1), None)], 0.0, 0.5),
+            ("an end without figures", vec![spent(Some((10, 1)), None), turn()], 0.0, 0.75),
+            (
+                "a model without a price, for which the run ends",
+                vec![so_far((10, 1), None), AgentEvent::Unpriced { model: String::new() }],
+                0.75,
+                0.0,
+            ),
+        ];
+        for (name, events, left, reserved) in table {
+            let mut ledger = Ledger::new(budget);
+            ledger.on_spawn();
+            ledger.enter(&spent(None, Some(0.25)));
+            ledger.settle();
+            ledger.on_spawn();
+            for event in &events {
+                let _ = ledger.enter(event);
+            }
+            ledger.settle();
+            ledger.settle();
+            assert_eq!((ledger.cost_left(), ledger.reserved()), (Some(left), reserved), "{name}");
+        }
     }
 }

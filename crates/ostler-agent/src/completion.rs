@@ -111,6 +111,8 @@ pub struct Ending<'a> {
     pub bridge: Option<Handed<'a>>,
     /// The budget that forbids another turn.
     pub forbidden: Option<Limit>,
+    /// Why the limit on costs forbids it, if that is not known to be reached.
+    pub unknown_cost: Option<&'a str>,
     /// Whether the provider can be reached from here, where the end leaves that in doubt.
     pub reach: Reach,
     /// How long nothing was heard.
@@ -254,10 +256,10 @@ pub enum Until {
         wait: Duration,
         /// Whether the provider reported it.
         reset: Reset,
-    },
-    /// A provider that failed, or a machine on which the agent was killed: after this time it is tried again.
         /// Which limit it is.
         limit: LimitKind,
+    },
+    /// A provider that failed, or a machine on which the agent was killed: after this time it is tried again.
     Outage {
         /// How long.
         wait: Duration,
@@ -409,7 +411,7 @@ impl Completion {
                 // These end a process that was over anyway.
                 Rule::AfterResult | Rule::AfterExit => self.ended_by_itself(ending),
             },
-            Some(StopReason::Limit { limit }) => timed_out(*limit),
+            Some(StopReason::Limit { limit }) => forbidden(*limit, ending),
             Some(
                 StopReason::Exited
                 | StopReason::Completed
@@ -452,7 +454,7 @@ impl Completion {
         match failure.class {
             FailureClass::Quota => self.out_of_quota(failure, ending),
             FailureClass::Limit => match ending.forbidden {
-                Some(limit) => timed_out(limit),
+                Some(limit) => forbidden(limit, ending),
                 None => agent_failed(failure),
             },
             FailureClass::Provider => match self.offline(ending) {
@@ -481,7 +483,13 @@ impl Completion {
             && ending.forbidden.is_none()
             && wait <= ending.wall.patience;
         if !may_go_on {
-            return agent_failed(failure);
+            return match ending.unknown_cost.filter(|_| ending.forbidden.is_some()) {
+                Some(why) => {
+                    let detail = format!("{}; not resumed: {why}", failure.detail);
+                    agent_failed(&Failure { detail, ..failure.clone() })
+                }
+                None => agent_failed(failure),
+            };
         }
         self.resumes += 1;
         self.failures = self.failures.saturating_add(1);
@@ -506,7 +514,7 @@ impl Completion {
             return Decision::Outcome(over);
         }
         if let Some(limit) = ending.forbidden {
-            return timed_out(limit);
+            return forbidden(limit, ending);
         }
         self.waits += 1;
         self.all_waits += 1;
@@ -526,7 +534,7 @@ impl Completion {
             return None;
         }
         if let Some(limit) = ending.forbidden {
-            return Some(timed_out(limit));
+            return Some(forbidden(limit, ending));
         }
         self.outages += 1;
         let until = Until::Reachable { patience: ending.wall.patience };
@@ -559,7 +567,7 @@ impl Completion {
         match (ending.forbidden, cause) {
             // What may not be resumed is still what it was.
             (Some(_), Cause::Environment | Cause::Said) => return Decision::Outcome(over),
-            (Some(limit), Cause::Unfinished) => return timed_out(limit),
+            (Some(limit), Cause::Unfinished) => return forbidden(limit, ending),
             (None, _) => {}
         }
         match cause {
@@ -648,6 +656,24 @@ fn until_reset(resets_at: i64, wall: Wall) -> Duration {
 
 fn timed_out(limit: Limit) -> Decision {
     Decision::Outcome(RunOutcome::TimedOut { limit })
+}
+
+/// A limit forbids another turn. One on costs that may be reached or not is not called used up.
+fn forbidden(limit: Limit, ending: &Ending<'_>) -> Decision {
+    match (limit, ending.unknown_cost) {
+        (Limit::MaxCost { .. }, Some(why)) => {
+            let (class, detail) = (FailureClass::Limit, why.to_owned());
+            Decision::Outcome(RunOutcome::AgentFailed { class, detail })
+        }
+        (
+            Limit::MaxCost { .. }
+            | Limit::MaxTokens { .. }
+            | Limit::MaxTurns { .. }
+            | Limit::Ceiling { .. }
+            | Limit::MaxWait { .. },
+            _,
+        ) => timed_out(limit),
+    }
 }
 
 /// An agent that repeats itself is not quiet: what was found when it last was says nothing.

@@ -26,6 +26,7 @@ fn ending() -> Ending<'static> {
         found: &[],
         bridge: None,
         forbidden: None,
+        unknown_cost: None,
         reach: Reach::Unknown,
         quiet: Duration::from_secs(360),
         cause: None,
@@ -722,4 +723,36 @@ fn a_claim_holds_if_every_check_does() {
     let alone = Ending { session: None, ..ending };
     let told = told(&Completion::new(policy()).checked(&alone, &failed));
     assert!(told.starts_with("incomplete, ") && told.contains(missing), "{told}");
+}
+
+/// A limit that may be reached or not is not called used up, and a crash is not resumed with money that may be spent.
+#[test]
+fn a_cost_that_is_not_known_is_told_as_such() {
+    let cost = Some(Limit::MaxCost { usd: 1.0 });
+    let unknown = Ending { forbidden: cost, unknown_cost: Some("up to 1 US dollar"), ..ending() };
+    let killed = Ending { exit: Some(Exit::Signal(9)), ..unknown };
+    let limit = failed(FailureClass::Limit, None);
+    let at_the_limit = Ending { turn: Some(&limit), ..unknown };
+    let turns = Some(Limit::MaxTurns { turns: 1 });
+    let table = [
+        ("killed", killed, "agent_failed", "it was ended by signal 9; not resumed: up to 1 US dollar"),
+        ("unfinished", unknown, "agent_failed", "up to 1 US dollar"),
+        ("the agent's own limit", at_the_limit, "agent_failed", "up to 1 US dollar"),
+        ("another limit", Ending { forbidden: turns, ..unknown }, "timed_out", ""),
+        (
+            "killed, and it was known",
+            Ending { unknown_cost: None, ..killed },
+            "agent_failed",
+            "it was ended by signal 9",
+        ),
+    ];
+    for (name, ending, word, want) in table {
+        let Decision::Outcome(outcome) = Completion::new(policy()).decide(&ending) else {
+            panic!("{name}");
+        };
+        assert_eq!(outcome.name(), word, "{name}");
+        if let RunOutcome::AgentFailed { detail, .. } = outcome {
+            assert_eq!(detail, want, "{name}");
+        }
+    }
 }

@@ -38,6 +38,7 @@ use ostler_agent::completion::{
 };
 use ostler_agent::event::Usage;
 use ostler_agent::outcome::{Limit, RunOutcome};
+use ostler_agent::prices::Observed;
 use ostler_agent::quiet_cause::WaitTracker;
 use ostler_agent::run_event::{ResumedBy, RunEvent, RunEventKind};
 use ostler_agent::waiting::Reach;
@@ -61,8 +62,8 @@ pub use plan::{Checks, Incoming, Plan, Watching};
 use requests::Requests;
 pub use requests::{NoTerminal, Request, Said, Unsaid};
 use round::{Round, Rounded};
-pub use unstarted::{Unstarted, postponed, unstarted};
 pub use saying::Sayings;
+pub use unstarted::{Unstarted, postponed, unstarted};
 use workplace::Workplace;
 pub use workplace::WorkspaceState;
 
@@ -158,14 +159,15 @@ pub async fn run(
         Beginning::New => (None, None, Duration::ZERO),
         Beginning::GoneOn { past, prompt, age } => (Some(past), prompt, age),
     };
-    if let Some(past) = &mut past
     let sayings = past.as_ref().map(|past| past.sayings.clone()).unwrap_or_default();
+    if let Some(past) = &mut past
         && past.session.as_ref().is_some_and(|session| !round::is_there(plan, session))
     {
         // It was killed before the agent had written down what it was asked.
         past.session = None;
     }
-    let (spent, turns) = past.as_ref().map_or((None, 0), |past| (past.spent, past.turns));
+    let (spent, turns, reserved) =
+        past.as_ref().map_or((None, 0, 0.0), |past| (past.spent, past.turns, past.reserved));
     let workplace = Workplace::new(&plan.workspace, journal.folder());
     let mut run = Run {
         plan,
@@ -173,7 +175,9 @@ pub async fn run(
         workplace,
         desk: Desk::new(journal, observe, age),
         dog: Watchdog::new(plan.policy.limits),
-        ledger: Ledger::going_on(plan.budget, spent, turns),
+        ledger: Ledger::going_on(plan.budget, spent, turns, reserved),
+        observed: Observed::default(),
+        model: None,
         completion: Completion::new(plan.policy),
         requests: Requests::new(requests),
         bridge: BridgeSide::new(plan, bridge),
@@ -243,6 +247,10 @@ struct Run<'a> {
     desk: Desk<'a>,
     dog: Watchdog,
     ledger: Ledger,
+    /// The model calls whose cost is known.
+    observed: Observed,
+    /// The model that the agent uses, where it says so.
+    model: Option<String>,
     completion: Completion,
     requests: Requests,
     bridge: Option<BridgeSide<'a>>,
@@ -281,6 +289,7 @@ impl<'a> Run<'a> {
                 Err(outcome) => return Ok((outcome, Vec::new())),
             };
             self.ledger.settle();
+            self.observed = rounded.observed.clone();
             self.count_survivors(rounded.survivors);
             self.tell_absence()?;
             let progress = match (self.workplace.progress().await, self.has_new_artifacts()) {
@@ -288,6 +297,7 @@ impl<'a> Run<'a> {
                 (Progress::Made, _) | (Progress::None, true) => Progress::Made,
             };
             let reach = self.reach(&rounded).await;
+            self.settle_sayings();
             let (mut decision, evidence) = self.decide(&rounded, progress, reach, None);
             decision = self.hear_out(decision)?;
             if matches!(decision, Decision::Complete { .. }) && !self.plan.checks.commands.is_empty() {
@@ -297,7 +307,6 @@ impl<'a> Run<'a> {
                     Tried::TooLate(limit) => return Ok((RunOutcome::TimedOut { limit }, evidence)),
                 };
                 // They may have changed something too, which is told like all else.
-            self.settle_sayings();
                 let _ = self.workplace.progress().await;
                 let checks = self.checks.clone();
                 (decision, _) = self.decide(&rounded, progress, reach, Some(&checks));
@@ -420,6 +429,7 @@ impl<'a> Run<'a> {
             }
         };
         let (pid, containment) = (child.pid(), child.tier().name().to_owned());
+        self.ledger.on_spawn();
         self.calls.on_spawn();
         self.waits.on_spawn();
         self.desk.tell(RunEventKind::Spawned {
@@ -449,6 +459,7 @@ impl<'a> Run<'a> {
         let standing = self.bridge.as_ref().map(|side| side.bridge.standing());
         let handed = self.bridge.as_ref().zip(standing.as_ref());
         let lost = self.lost_workspace();
+        let unknown_cost = self.unknown_cost();
         let ending = Ending {
             turn: rounded.turn.as_ref(),
             marker: match rounded.told_by {
@@ -465,6 +476,7 @@ impl<'a> Run<'a> {
             found: &[],
             bridge: handed.map(|(side, standing)| Handed { standing, tools: &side.tools }),
             forbidden: self.ledger.forbids_a_turn(),
+            unknown_cost: unknown_cost.as_deref(),
             reach,
             quiet: rounded.quiet,
             cause: rounded.cause.as_ref(),
@@ -520,6 +532,12 @@ impl<'a> Run<'a> {
         self.desk.tell(RunEventKind::Unparked)
     }
 
+    /// The message about costs that the agent never reported.
+    fn unknown_cost(&self) -> Option<String> {
+        let usd = Some(self.ledger.reserved()).filter(|usd| *usd > 0.0)?;
+        Some(wording::unknown_cost(usd, self.model.as_deref().or(self.plan.model)))
+    }
+
     /// Warns about a limit that was exceeded, with the reason.
     fn tell_budget(&mut self, outcome: &RunOutcome) -> Result<(), JournalError> {
         let text = match (self.ledger.unmeasured(), self.ledger.forbids_a_turn(), outcome) {
@@ -547,8 +565,19 @@ impl<'a> Run<'a> {
         evidence: Vec<Evidence>,
         bridge: serde_json::Value,
     ) -> Report {
+        let is_failure = matches!(outcome, RunOutcome::AgentFailed { .. });
+        let is_unknown = self.ledger.reserved() > 0.0 && self.ledger.forbids_a_turn().is_some();
+        let hint = if is_failure && is_unknown {
+            // Without more it would be refused.
+            Some(format!(
+                "`ostler run --resume {} --max-cost USD` continues with what you allow more",
+                facts.run
+            ))
+        } else {
+            advice(&outcome, self.plan.agent, &facts.run)
+        };
         let mut report = Report {
-            hint: advice(&outcome, self.plan.agent, &facts.run),
+            hint,
             outcome,
             session: self.session.clone(),
             turns: self.ledger.turns(),

@@ -17,6 +17,7 @@ mod provider;
 mod recorded;
 mod remembered;
 mod result;
+mod running_cost;
 mod screen;
 mod screen_change;
 mod seed;

@@ -21,46 +21,51 @@ pub struct Past {
     pub session: Option<String>,
     /// What was used, as far as the agent told it.
     pub spent: Option<Usage>,
+    /// US dollars that it may have spent besides: processes ended before they reported their cost.
+    pub reserved: f64,
     /// How many turns ended.
     pub turns: u32,
     /// How often the session was resumed.
     pub resumes: u32,
     /// Its last tool calls.
     pub calls: CallLog,
-}
-
     /// What was said to its agent.
     pub sayings: Sayings,
+}
+
 impl Past {
     /// Reads the events one by one: they may be many.
     pub(super) fn read(kept: &Kept) -> Result<Self, JournalError> {
         let mut past = Self::default();
-        let mut ledger = Ledger::new(Budget::default());
+        // Each process was allowed what was left of the limit.
+        let mut ledger = Ledger::new(Budget { max_cost: kept.facts.given.max_cost, ..Budget::default() });
         for event in kept.events()? {
             (past.seq, past.ms) = (event.seq, event.ms);
             match event.kind {
                 RunEventKind::Spawned { attempt, .. } => {
                     ledger.settle();
+                    ledger.on_spawn();
                     past.attempts = past.attempts.max(attempt);
                     past.calls.on_spawn();
+                    past.sayings.settle(|_| None);
+                    let _ = past.sayings.give(past.session.as_deref());
                 }
+                RunEventKind::Queued { text } => past.sayings.queue(text),
                 RunEventKind::Resumed { .. } => past.resumes = past.resumes.saturating_add(1),
                 RunEventKind::Agent(event) => {
                     // Nothing is limited here.
-                    past.sayings.settle(|_| None);
-                    let _ = past.sayings.give(past.session.as_deref());
                     let _ = ledger.enter(&event);
-                RunEventKind::Queued { text } => past.sayings.queue(text),
                     past.calls.on_event(&event);
+                    past.sayings.on_event(&event);
                     if let AgentEvent::Started { session, .. } = event {
                         past.session = Some(session);
                     }
                 }
-                    past.sayings.on_event(&event);
                 _ => {}
             }
         }
-        (past.spent, past.turns) = (ledger.spent(), ledger.turns());
+        ledger.settle();
+        (past.spent, past.turns, past.reserved) = (ledger.spent(), ledger.turns(), ledger.reserved());
         Ok(past)
     }
 }

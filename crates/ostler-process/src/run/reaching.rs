@@ -26,7 +26,7 @@ impl<'a> Run<'a> {
         let mut decoder = plan.agent.decoder(before);
         decoder.clock(clock::shown());
         if plan.needs_prices() {
-            decoder.set_prices(plan.prices.clone());
+            decoder.set_prices(plan.prices.clone().with_observed(self.observed.clone()));
         }
         let (Some(pty), Some(interactive)) = (child.terminal.take(), plan.agent.interactive()) else {
             let transcript = Transcript::new(plan, self.session.as_deref());

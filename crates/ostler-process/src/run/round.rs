@@ -20,6 +20,7 @@ use ostler_agent::agent::{Clock, Exit, Order, Source};
 use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::event::{AgentEvent, Failure, TurnOutcome};
 use ostler_agent::outcome::{CancelledBy, Rule};
+use ostler_agent::prices::Observed;
 use ostler_agent::quiet_cause::QuietCause;
 use ostler_agent::run_event::{Channel, RunEventKind};
 use ostler_agent::source;
@@ -65,6 +66,8 @@ pub(super) struct Rounded {
     pub(super) cause: Option<QuietCause>,
     /// None if that is not known.
     pub(super) survivors: Option<u32>,
+    /// The model calls whose cost is known, those of earlier processes included.
+    pub(super) observed: Observed,
 }
 
 /// What arrived.
@@ -157,6 +160,7 @@ impl<'r, 'a> Round<'r, 'a> {
             quiet: self.quiet,
             cause: self.watch.into_cause(),
             survivors: self.child.is_accounted_for().then_some(self.survivors),
+            observed: self.contact.decoder().observed(),
         };
         // What came of it is looked at while its guardian goes.
         self.run.farewells.spawn(self.child.farewell());
@@ -285,11 +289,11 @@ impl<'r, 'a> Round<'r, 'a> {
         if line.is_none_or(|line| self.write(&line).is_err()) {
             return if self.is_our_doing() { Ok(Err(Unsaid::Ending)) } else { self.run.queue(text) };
         }
+        self.run.sayings.give_now(text);
         self.watch(Input::Prompted).await?;
         Ok(Ok(Said::Now))
     }
 
-        self.run.sayings.give_now(text);
     /// Says something to an agent that listens. What it does not take is told, never waited for.
     fn say(&mut self, order: &Order) -> Result<(), JournalError> {
         if let Some(terminal) = self.contact.terminal() {

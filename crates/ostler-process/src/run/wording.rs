@@ -70,3 +70,13 @@ pub(super) fn worded(warning: &Warning) -> String {
         Warning::Ceiling { left } => format!("{} s are left of the time it may take", seconds(left)),
     }
 }
+
+/// Why the limit on costs forbids another process: so much of it may be spent.
+pub(super) fn unknown_cost(usd: f64, model: Option<&str>) -> String {
+    // Without what the agent appends (`[1m]`).
+    let model = model.and_then(|model| model.split('[').next()).unwrap_or("MODEL");
+    format!(
+        "{usd} US dollars of --max-cost may be spent, because the agent ended before it reported what its model calls \
+         cost; set [prices.\"{model}\"], or raise --max-cost"
+    )
+}

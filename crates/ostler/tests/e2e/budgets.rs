@@ -1,7 +1,9 @@
 //! What a run may use up, with the real agents: limits are checked after every model call, also within a turn.
 
-use std::process::Stdio;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::player::Player;
@@ -95,4 +97,110 @@ fn a_model_without_a_price_is_stopped_before_it_is_paid_for() {
     let outcome = ended.outcome();
     assert!(outcome["detail"].as_str().unwrap().contains("set [prices.\"gpt-5.5\"]"), "{outcome}");
     assert_eq!(outcome["usage"], Value::Null, "{outcome}");
+}
+
+/// Rounds of 50,001 tokens, then silence. A quarter of a dollar each, at the prices that Claude Code has.
+const DEAR: &str = r#"
+[[conversation]]
+[[conversation.step]]
+expect = { contains = "Go on where you stopped" }
+reply = [{ text = "Here I am again." }, { usage = { input = 50000, output = 1 } }]
+[[conversation]]
+[[conversation.step]]
+repeat = 2
+reply = [
+    { tool_by_role = "shell", command = "echo round {{round}}" },
+    { usage = { input = 50000, output = 1 } },
+]
+[[conversation.step]]
+reply = [{ stall = "before_headers" }]
+"#;
+
+/// An answer that never ends, in the first call: nothing is known of its price.
+const FIRST_CALL: &str = r#"
+[[conversation]]
+[[conversation.step]]
+expect = { contains = "Go on where you stopped" }
+reply = [{ text = "Here I am again." }]
+[[conversation]]
+[[conversation.step]]
+reply = [{ text = "I was about to say" }, { stall = "mid_text" }]
+"#;
+
+/// Kills the agent as the kernel does when memory runs out, once a line fits, and plays the run to its end.
+fn killed_once(mut child: Child, is_time: impl Fn(&Value) -> bool) -> Ended {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let pid = lines.find_map(|line| line["pid"].as_i64()).unwrap();
+    lines.find(is_time).unwrap();
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    Ended { lines: lines.collect(), code: child.wait().unwrap().code() }
+}
+
+/// What the next process of the agent was allowed to spend.
+fn allowed(ended: &Ended) -> f64 {
+    let command = ended.with("kind", "spawned").next().unwrap()["command"].as_str().unwrap().to_owned();
+    let after = command.split_once("--max-budget-usd ").unwrap_or_else(|| panic!("{command}")).1;
+    after.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// A crashed process reports no result. What it cost is in its transcript.
+#[test]
+fn a_killed_claude_is_resumed_with_what_is_left_of_its_money() {
+    for player in [Player::ClaudeStream, Player::ClaudeTerminalNewer] {
+        let (Some(yard), Some(binary)) = (Yard::of(Player::ClaudeStream), player.binary()) else { return };
+        let script = yard.script(DEAR);
+        let mut command = yard.ostler(&["run", "-a", "claude-headless", "--json", "--permissions", "all"]);
+        command.args([&script, "--max-cost", "1", "Do it."]);
+        command.env("OSTLER_CFG__AGENTS__CLAUDE_HEADLESS__PROGRAM", binary);
+        let ended = killed_once(command.stdout(Stdio::piped()).spawn().unwrap(), |line| {
+            line["event"] == "spent_so_far" && line["cost_usd"].as_f64().is_some_and(|cost| cost > 0.35)
+        });
+        ended.ends("completed", 0);
+        let cost = ended.outcome()["cost_usd"].as_f64().unwrap();
+        let one = cost / 3.0;
+        assert!((0.19..0.26).contains(&one), "three calls were paid for: {cost}");
+        let left = allowed(&ended);
+        assert!((left - (1.0 - 2.0 * one)).abs() < 1e-6, "{left} were left after two calls of {one}");
+        yard.is_empty();
+    }
+}
+
+/// What may be spent is not handed out again.
+#[test]
+fn a_claude_that_is_killed_before_its_cost_is_known_is_not_resumed() {
+    let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
+    let script = yard.script(FIRST_CALL);
+    let begun = |line: &Value| line["part"] == "delta";
+    let ended = killed_once(yard.start(&[&script, "--max-cost", "1", "Do it."]), begun);
+    ended.ends("agent_failed", 10);
+    let outcome = ended.outcome();
+    assert_eq!((&outcome["class"], &outcome["resumes"]), (&"crashed".into(), &0.into()), "{outcome}");
+    let detail = outcome["detail"].as_str().unwrap();
+    assert!(detail.contains("not resumed: 1 US dollars of --max-cost may be spent"), "{detail}");
+    assert!(detail.contains("set [prices.\"claude-"), "{detail}");
+    assert_eq!(outcome["cost_usd"], Value::Null, "{outcome}");
+    let run = outcome["run"].as_str().unwrap().to_owned();
+    let refused = yard.ostler(&["run", "--resume", &run]).stderr(Stdio::piped()).output().unwrap();
+    let words = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && words.contains("may have used up"), "{words}");
+    // Whoever allows more has more.
+    let mut more = yard.ostler(&["run", "--json", "--resume", &run, "--max-cost", "1.5"]);
+    let resumed = Ended::of(crate::yard::ended(more.stdout(Stdio::piped()).spawn().unwrap()));
+    resumed.ends("completed", 0);
+    assert!((allowed(&resumed) - 0.5).abs() < 1e-9);
+    yard.is_empty();
+}
+
+#[test]
+fn a_price_makes_the_cost_of_a_killed_claude_known() {
+    let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
+    yard.configure_also("[prices.\"claude-opus-4-8\"]\ninput = 5\noutput = 25");
+    let script = yard.script(FIRST_CALL);
+    let begun = |line: &Value| line["part"] == "delta";
+    let ended = killed_once(yard.start(&[&script, "--max-cost", "1", "Do it."]), begun);
+    ended.ends("completed", 0);
+    let left = allowed(&ended);
+    assert!(left > 0.5 && left < 1.0, "{left}");
+    yard.is_empty();
 }

@@ -8,10 +8,11 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use serde_json::Value;
 
+use super::running_cost::RunningCost;
 use crate::agents::reading::named;
 use crate::event::{AgentEvent, Usage};
 use crate::offering;
-use crate::prices::{Prices, Tokens};
+use crate::prices::{ByModel, Observed, Prices, Tokens};
 
 /// Whose messages: the agent's own, or those of the sub-agent that this call started.
 type Lane = Option<String>;
@@ -31,6 +32,10 @@ pub(super) struct Calls {
     cost: f64,
     /// Whether a model of this turn has no price.
     lacks_a_price: bool,
+    /// What it cost by the agent's own account, where it writes that down.
+    running: RunningCost,
+    /// Whether the process is over, so that nothing more will be reported.
+    is_over: bool,
     /// The message that is being streamed, in each lane.
     streamed: HashMap<Lane, Streamed>,
     /// What was last reported.
@@ -50,6 +55,18 @@ struct Call {
     id: String,
     model: Option<String>,
     tokens: Tokens,
+    /// Whether it is in the transcript, where that is known.
+    record: Record,
+}
+
+/// Whether a message is in the agent's transcript.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Record {
+    /// It is, or would be in another file: a sub-agent's.
+    #[default]
+    Written,
+    /// Not yet.
+    Awaited,
 }
 
 #[derive(Debug)]
@@ -72,7 +89,43 @@ pub(super) enum Piece {
 
 impl Calls {
     pub(super) fn set_prices(&mut self, prices: Prices) {
+        self.running.set_earlier(prices.observed().clone());
         self.prices = Some(prices);
+    }
+
+    /// The calls of the run whose cost is known.
+    pub(super) fn observed(&self) -> Observed {
+        self.running.observed()
+    }
+
+    /// The process is over: what was not reported is estimated.
+    pub(super) fn close(&mut self) {
+        self.is_over = true;
+    }
+
+    /// The transcript has a message of the agent's own.
+    pub(super) fn on_written(&mut self, id: &str) {
+        if let Some(call) = self.known.iter_mut().rfind(|call| call.id == id) {
+            call.record = Record::Written;
+        }
+    }
+
+    /// The transcript has what the process has cost so far. Whether that is to be reported: not while an answer is
+    /// streamed, whose tokens are not complete.
+    pub(super) fn on_cost(&mut self, usd: f64) -> bool {
+        let mut unwritten = ByModel::new();
+        for call in self.known.iter().filter(|call| call.record == Record::Awaited) {
+            let sum = unwritten.entry(call.model_name()).or_default();
+            *sum = sum.plus(call.tokens);
+        }
+        self.running.on_report(usd, unwritten);
+        self.streamed.is_empty()
+    }
+
+    /// A result has what the process has cost.
+    pub(super) fn on_result(&mut self, usd: f64) {
+        self.running.on_result(usd);
+        self.known.iter_mut().for_each(|call| call.record = Record::Written);
     }
 
     /// A block of a message.
@@ -97,7 +150,7 @@ impl Calls {
                 if let Some(streamed) = self.streamed.get_mut(&lane) {
                     streamed.goes_on |= reason.is_some_and(|reason| !ends_turn(reason));
                     let id = streamed.message.clone();
-                    self.add(&id, None, usage.unwrap_or_default());
+                    self.add(&id, (None, Record::Awaited), usage.unwrap_or_default());
                 }
                 Piece::Nothing
             }
@@ -122,34 +175,40 @@ impl Calls {
             self.is_offered = false;
         }
         let Some(id) = named(&message["id"]) else { return };
+        let record = if lane.is_none() { Record::Awaited } else { Record::Written };
         let streamed = Streamed { message: id.clone(), goes_on: false };
         if let Some(broken) = self.streamed.insert(lane, streamed).filter(|broken| broken.message != id) {
             // It broke off, and the provider was asked again.
             self.forget(&broken.message);
         }
-        self.count(&id, message);
+        self.count_as(&id, message, record);
     }
 
     /// A record of a message on the standard output. Whether what was used is to be reported.
     pub(super) fn on_record(&mut self, lane: &Lane, message: &Value) -> bool {
         let Some(id) = named(&message["id"]) else { return false };
+        let record = if lane.is_none() { Record::Awaited } else { Record::Written };
         if let Some(streamed) = self.streamed.get(lane) {
             if streamed.message == id {
-                self.count(&id, message);
+                self.count_as(&id, message, record);
                 return false;
             }
             if let Some(broken) = self.streamed.remove(lane) {
                 self.forget(&broken.message);
             }
         }
-        self.count(&id, message);
+        self.count_as(&id, message, record);
         lane.is_some() || calls_a_tool(message)
     }
 
-    /// Counts a message, however often it is reported.
+    /// Counts a message of the transcript, however often it is reported.
     pub(super) fn count(&mut self, id: &str, message: &Value) {
+        self.count_as(id, message, Record::Written);
+    }
+
+    fn count_as(&mut self, id: &str, message: &Value, record: Record) {
         if let Some(tokens) = tokens(&message["usage"]).filter(|_| message["model"] != "<synthetic>") {
-            self.add(id, named(&message["model"]), tokens);
+            self.add(id, (named(&message["model"]), record), tokens);
         }
     }
 
@@ -159,13 +218,13 @@ impl Calls {
     }
 
     /// Adds what is new in a report of a message.
-    fn add(&mut self, id: &str, model: Option<String>, tokens: Tokens) {
+    fn add(&mut self, id: &str, (model, record): (Option<String>, Record), tokens: Tokens) {
         if self.is_paused {
             return;
         }
         let mut call = match self.known.iter().rposition(|call| call.id == id) {
             Some(at) => self.known.remove(at).unwrap_or_default(),
-            None => Call { id: id.to_owned(), ..Call::default() },
+            None => Call { id: id.to_owned(), record, ..Call::default() },
         };
         let before = call.tokens;
         call.tokens = before.max(tokens);
@@ -174,6 +233,7 @@ impl Calls {
         if more != Tokens::default() {
             self.used = Some(self.used.unwrap_or_default().plus(more));
             self.cost += self.price(&call, more);
+            self.running.add(&call.model_name(), more);
         }
         self.known.push_back(call);
         if self.known.len() > KNOWN {
@@ -205,13 +265,16 @@ impl Calls {
         if let Some(call) = self.known.remove(at) {
             self.used = self.used.map(|used| used.minus(call.tokens));
             self.cost -= self.price(&call, call.tokens);
+            self.running.remove(&call.model_name(), call.tokens);
         }
     }
 
-    /// What all calls used; nothing if there were none.
+    /// What all calls used; nothing if there were none. The cost is by price where all models have one, else what the
+    /// agent reported.
     pub(super) fn total(&self) -> Option<Usage> {
-        let cost = self.prices.as_ref().filter(|_| !self.lacks_a_price).map(|_| self.cost);
-        Some(self.used?.usage(cost))
+        let priced = self.prices.as_ref().filter(|_| !self.lacks_a_price).map(|_| self.cost);
+        let reported = || if self.is_over { self.running.most() } else { self.running.reported() };
+        Some(self.used?.usage(priced.or_else(reported)))
     }
 
     /// Whether more was used than was reported.
@@ -235,12 +298,19 @@ impl Calls {
     /// Begins anew: what was used is settled. Returns what it was, and whether some of it was reported.
     pub(super) fn settle(&mut self) -> (Option<Usage>, bool) {
         let total = self.total();
+        self.running.settle();
         let was_reported = self.reported.take().is_some();
         // Messages stay known: what is reported of them again is not new.
         (self.used, self.cost, self.lacks_a_price) = (None, 0.0, false);
         self.streamed.clear();
         self.is_offered = false;
         (total, was_reported)
+    }
+}
+
+impl Call {
+    fn model_name(&self) -> String {
+        self.model.clone().unwrap_or_default()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::agent::{Clock, Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, items, named, noted, small, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome, Usage, sum};
 use crate::failure::{Told, classify};
-use crate::prices::Prices;
+use crate::prices::{Observed, Prices};
 use crate::quiet_cause::{Answer, AnswerPart, count};
 
 /// Longest delay that is believed: a retry in a year is a broken record.
@@ -111,12 +111,21 @@ impl Decoder for Claude {
         self.calls.set_prices(prices);
     }
 
+    fn usage(&mut self, record: &Value) -> Vec<AgentEvent> {
+        self.read_cost(record)
+    }
+
+    fn observed(&self) -> Observed {
+        self.calls.observed()
+    }
+
     fn answer(&self) -> Option<&Answer> {
         self.answer.as_ref()
     }
 
     fn exited(&mut self, exit: Exit, stderr_tail: &str) -> Vec<AgentEvent> {
         let mut events = self.given_up();
+        self.calls.close();
         events.extend(self.report_calls());
         match std::mem::replace(&mut self.turn, Turn::Ended) {
             Turn::Ended => {}

@@ -41,6 +41,9 @@ impl Claude {
                     used.cost_usd = less(total, self.sum).cost_usd;
                 }
                 self.sum = total;
+                if let Some(usd) = total.cost_usd {
+                    self.calls.on_result(usd);
+                }
                 used
             }
             None => {

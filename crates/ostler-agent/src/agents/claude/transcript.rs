@@ -276,6 +276,24 @@ impl Claude {
         events
     }
 
+    /// What a record says of the cost, while the standard output reports everything else.
+    pub(super) fn read_cost(&mut self, record: &Value) -> Vec<AgentEvent> {
+        let attachment = &record["attachment"];
+        let is_to_report = match (record["type"].as_str(), attachment["type"].as_str()) {
+            (Some("assistant"), _) if record["isSidechain"] != true => {
+                if let Some(id) = record["message"]["id"].as_str() {
+                    self.calls.on_written(id);
+                }
+                false
+            }
+            (Some("attachment"), Some("budget_usd")) => {
+                attachment["used"].as_f64().is_some_and(|usd| self.calls.on_cost(usd))
+            }
+            _ => false,
+        };
+        if is_to_report { self.report_calls() } else { Vec::new() }
+    }
+
     /// Counts the tokens of an answer. Each of its blocks repeats them.
     fn count(&mut self, answer: &Value, is_within: bool) -> Vec<AgentEvent> {
         let Some(id) = named(&answer["id"]) else { return Vec::new() };

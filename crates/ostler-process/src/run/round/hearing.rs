@@ -74,8 +74,9 @@ impl Round<'_, '_> {
         self.run.sayings.on_event(event);
         self.run.waits.on_event(event);
         match event {
-            AgentEvent::Started { session, .. } => {
+            AgentEvent::Started { session, model } => {
                 self.run.session = Some(session.clone());
+                self.run.model = model.clone().or(self.run.model.take());
                 let plan = self.run.plan;
                 if let Some(pipes) = self.contact.pipes() {
                     pipes.transcript.follow(plan, session);

@@ -305,11 +305,12 @@ impl Round<'_, '_> {
         self.source(Input::Grew).await
     }
 
-    /// Reads what model calls used, where the standard output reports it only when the turn has ended. Records with
-    /// ids of their own are not needed for that.
+    /// Reads what model calls used, where the standard output reports it only when the turn has ended. Where records
+    /// have ids of their own it reports the tokens in time, and only the cost is read here, if that is limited.
     pub(super) async fn read_usage(&mut self) -> Result<(), JournalError> {
+        let is_limited = self.run.plan.budget.max_cost.is_some();
         let Some(pipes) = self.contact.pipes() else { return Ok(()) };
-        if pipes.transcript.twins == Twins::Named {
+        if pipes.transcript.twins == Twins::Named && !is_limited {
             return Ok(());
         }
         let records = pipes.transcript.followed.as_mut().map(Followed::usage_records).unwrap_or_default();

@@ -90,6 +90,10 @@ pub(crate) enum RunUsage {
     Bridged { run: String },
     #[error("run {run} has used up what it may use")]
     Spent { run: String },
+    #[error(
+        "run {run} may have used up what it may use: its agent ended before it reported what its model calls cost"
+    )]
+    CostUnknown { run: String },
     #[error("--max-cost cannot be enforced: {agent} reports no cost{}", of_model(.model.as_deref()))]
     NoCost { agent: &'static str, model: Option<String> },
     #[error("--max-tokens cannot be enforced: {agent} reports no tokens")]
@@ -128,7 +132,9 @@ impl RunUsage {
                 format!("to go on in its session, say with what: `ostler run --resume {run} \"and now …\"`")
             }
             Self::Bridged { .. } => "leave out --no-bridge: what counts was recorded there".to_owned(),
-            Self::Spent { .. } => "allow it more: --max-cost, --max-tokens, --max-turns".to_owned(),
+            Self::Spent { .. } | Self::CostUnknown { .. } => {
+                "allow it more: --max-cost, --max-tokens, --max-turns".to_owned()
+            }
             Self::NoCost { agent: "command", .. } | Self::NoTokens { .. } => {
                 "leave it out, and limit the time instead: --ceiling".to_owned()
             }
@@ -370,8 +376,11 @@ fn open(
         return Ok((Journal::create(&here.home.runs(), facts)?, Beginning::New));
     };
     let past = kept.past()?;
-    if Ledger::going_on(terms.budget, past.spent, past.turns).forbids_a_turn().is_some() {
-        return Err(RunUsage::Spent { run: facts.run.clone() }.into());
+    let ledger = Ledger::going_on(terms.budget, past.spent, past.turns, past.reserved);
+    if ledger.forbids_a_turn().is_some() {
+        let run = facts.run.clone();
+        let is_known = past.reserved == 0.0;
+        return Err(if is_known { RunUsage::Spent { run } } else { RunUsage::CostUnknown { run } }.into());
     }
     let (journal, past) = Journal::go_on(kept, facts)?;
     // By the clock on the wall, which may have been set back since.
