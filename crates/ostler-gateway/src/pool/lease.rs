@@ -132,10 +132,14 @@ enum Step<L> {
 pub(super) async fn lease<S: Start>(
     shared: &Arc<Shared<S>>,
     turn: &Turn,
+    label: Option<&str>,
     stop: &CancellationToken,
     meter: &mut TurnMeter<'_>,
 ) -> Result<Option<Lease<S>>, TurnError> {
     let (terms, prior) = (&turn.terms, turn.history.prior());
+    if let Some(label) = label {
+        wait_for_cancelled_turn(shared, &terms.tenant, label, stop).await;
+    }
     let known = (!prior.is_empty()).then(|| super::known_on(terms, prior));
     let mut queued = Queued::Not;
     loop {
@@ -186,6 +190,30 @@ pub(super) async fn lease<S: Start>(
                 }
                 meter.waited(since.elapsed());
             }
+        }
+    }
+}
+
+/// Waits while the session of this conversation ends a turn that was cancelled. A client that disconnects may continue at
+/// once, before the agent has stopped; a new session would have to be told everything, and the old one would stay idle.
+async fn wait_for_cancelled_turn<S: Start>(
+    shared: &Shared<S>,
+    tenant: &str,
+    label: &str,
+    stop: &CancellationToken,
+) {
+    // Longer than a new session may take is not worth it.
+    let until = Instant::now() + shared.patience.start;
+    loop {
+        let changed = shared.changed.notified();
+        if !shared.seats().is_cancelling(tenant, label) {
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = changed => {}
+            () = tokio::time::sleep_until(until) => return,
         }
     }
 }

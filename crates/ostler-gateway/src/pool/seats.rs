@@ -7,6 +7,7 @@ use ostler_agent::fingerprint::Known;
 use ostler_agent::leasing::{self, Decision, Doing, Doors, Limits, Live, Pool, Seat, Terms, Waiting, Wanted};
 use ostler_process::terminal::seat::Seat as TerminalSeat;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::live::LiveSession;
 
@@ -74,6 +75,8 @@ struct Held<L> {
     began: Duration,
     turns: u32,
     asked: u64,
+    /// Cancels the turn under way.
+    stop: Option<CancellationToken>,
 }
 
 pub(super) struct Seats<L> {
@@ -132,7 +135,16 @@ impl<L: LiveSession> Seats<L> {
         });
         self.held.insert(
             seat,
-            Held { session: None, label: None, terminal: None, pid: None, began: now, turns: 0, asked: 0 },
+            Held {
+                session: None,
+                label: None,
+                terminal: None,
+                pid: None,
+                began: now,
+                turns: 0,
+                asked: 0,
+                stop: None,
+            },
         );
         seat
     }
@@ -162,7 +174,13 @@ impl<L: LiveSession> Seats<L> {
         Some((session, standing))
     }
 
-    pub(super) fn began_turn(&mut self, seat: Seat, session: &L, label: Option<&str>) {
+    pub(super) fn began_turn(
+        &mut self,
+        seat: Seat,
+        session: &L,
+        label: Option<&str>,
+        stop: &CancellationToken,
+    ) {
         let asked = self.number();
         if let Some(held) = self.held.get_mut(&seat) {
             held.asked = asked;
@@ -170,7 +188,19 @@ impl<L: LiveSession> Seats<L> {
             held.terminal = session.terminal();
             held.pid = session.pid();
             held.turns += 1;
+            held.stop = Some(stop.clone());
         }
+    }
+
+    /// Whether a session of this tenant's conversation is at work on a turn that was cancelled: it will be idle or gone
+    /// soon.
+    pub(super) fn is_cancelling(&self, tenant: &str, label: &str) -> bool {
+        let is_cancelled = |live: &Live| {
+            let held = self.held.get(&live.seat).filter(|held| held.label.as_deref() == Some(label));
+            held.and_then(|held| held.stop.as_ref()).is_some_and(CancellationToken::is_cancelled)
+        };
+        let mut busy = self.live.iter().filter(|live| live.doing == Doing::Busy);
+        busy.any(|live| live.terms.tenant == tenant && is_cancelled(live))
     }
 
     pub(super) fn keep(&mut self, seat: Seat, session: L, known: Known, standing: Standing, now: Duration) {
@@ -191,6 +221,7 @@ impl<L: LiveSession> Seats<L> {
         if let Some(held) = self.held.get_mut(&seat) {
             held.pid = session.pid();
             held.session = Some(session);
+            held.stop = None;
         }
     }
 

@@ -95,7 +95,7 @@ impl<S: Start> Work<S> {
             return self.tell(Err(error)).await;
         }
         loop {
-            let leased = lease(&self.shared, &self.turn, &self.stop, &mut meter).await;
+            let leased = lease(&self.shared, &self.turn, self.label.as_deref(), &self.stop, &mut meter).await;
             let failed = match leased {
                 Ok(None) => {
                     self.break_off();
@@ -137,7 +137,7 @@ impl<S: Start> Work<S> {
             lease.close().await;
             return Asked::Over;
         };
-        self.shared.seats().began_turn(seat, session, self.label.as_deref());
+        self.shared.seats().began_turn(seat, session, self.label.as_deref(), &self.stop);
         let mut course = Course::default();
         let failed = match asked {
             Ok(()) => match self.listen(&mut lease, &mut course, answers, meter).await {

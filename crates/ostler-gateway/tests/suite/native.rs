@@ -381,3 +381,34 @@ async fn runs_are_read_from_their_journals_by_the_owner_of_the_machine_alone() {
     }
     house.close().await;
 }
+
+/// A client that disconnects and continues at once got a new session, which was told everything, while the old one stayed
+/// idle.
+#[tokio::test]
+async fn after_a_disconnect_the_conversation_continues_in_the_session_that_is_still_stopping() {
+    let house = House::open(Limits::default()).await;
+    let got = house.post("/v1/messages", "ostler_writer", &asked(&[("user", "say one")])).await;
+    let id = got.header("x-ostler-conversation").unwrap().to_owned();
+    let mut body = asked(&[("user", "say one"), ("assistant", "one"), ("user", "linger")]);
+    body["stream"] = json!(true);
+    let mut stream = house.ask(&head("/v1/messages", "ostler_writer"), &body.to_string()).await;
+    until(&mut stream, "half").await;
+    drop(stream);
+    let session = format!("{SESSIONS}/{id}");
+    let waits = async |state: &str| {
+        let looking =
+            async { while house.bare("GET", &session, "ostler_writer").await.json()["state"] != state {} };
+        tokio::time::timeout(DEADLINE, looking).await.unwrap_or_else(|_| panic!("never {state}"));
+    };
+    waits("idle").await;
+    let turn = json!({"text": "say two", "wait": true});
+    let turns = format!("{session}/turns");
+    let (got, ()) = tokio::join!(house.post(&turns, "ostler_writer", &turn), async {
+        waits("in_flight").await;
+        house.stage.gate.notify_one();
+    });
+    assert_eq!((got.status, &got.json()["text"]), (200, &json!("two")), "{}", got.body);
+    let want = [(1, "say one"), (1, "linger"), (1, "say two")].map(|(pid, text)| (pid, text.to_owned()));
+    assert_eq!(house.stage.log(|log| log.asked.clone()), want);
+    house.close().await;
+}

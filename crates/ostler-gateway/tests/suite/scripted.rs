@@ -78,6 +78,9 @@ enum Doing {
     Deaf,
     /// It says something every moment, and never ends.
     Chattering,
+    /// It says nothing more, and once it is interrupted waits for the gate before it ends.
+    Lingering,
+    Parting,
     /// It waits for the gate.
     AtGate,
     /// It waits for what comes of its calls.
@@ -178,7 +181,8 @@ impl LiveSession for Scripted {
         1
     }
 
-    /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `deaf`, `chatter`, `slow`, `wait X`, `break X`, `fail`, `die`, `task`, `call A B`.
+    /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `linger`, `deaf`, `chatter`, `slow`, `wait X`, `break X`, `fail`,
+    /// `die`, `task`, `call A B`.
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
             Doing::Called => brought(message),
@@ -215,6 +219,10 @@ impl LiveSession for Scripted {
                 let much = "x".repeat(4096);
                 self.ready.extend((0..4_000).map(|_| said(&much, Part::Delta)));
                 self.doing = Doing::Hanging;
+            }
+            ("linger", _) => {
+                self.ready.push_back(said("half", Part::Delta));
+                self.doing = Doing::Lingering;
             }
             ("deaf", _) => self.doing = Doing::Deaf,
             ("chatter", _) => self.doing = Doing::Chattering,
@@ -288,6 +296,9 @@ impl LiveSession for Scripted {
 
     async fn interrupt(&mut self) -> Result<(), SessionFailure> {
         self.stage.log(|log| log.interrupted.push(self.pid));
+        if self.doing == Doing::Lingering {
+            self.doing = Doing::Parting;
+        }
         if matches!(self.doing, Doing::Hanging | Doing::AtGate | Doing::Asking) {
             self.ready.clear();
             if self.doing == Doing::Asking {
@@ -310,13 +321,21 @@ impl LiveSession for Scripted {
                 self.doing = Doing::Waiting;
                 Ok(AgentEvent::TurnEnded(TurnOutcome::Done { text: "waited".to_owned() }))
             }
+            Doing::Parting => {
+                self.stage.gate.notified().await;
+                self.doing = Doing::Waiting;
+                Ok(AgentEvent::TurnEnded(TurnOutcome::Interrupted))
+            }
             Doing::Chattering => {
                 tokio::time::sleep(MOMENT).await;
                 Ok(said("on", Part::Delta))
             }
-            Doing::Waiting | Doing::Hanging | Doing::Asking | Doing::Deaf | Doing::Called => {
-                std::future::pending().await
-            }
+            Doing::Waiting
+            | Doing::Hanging
+            | Doing::Asking
+            | Doing::Lingering
+            | Doing::Deaf
+            | Doing::Called => std::future::pending().await,
         }
     }
 
