@@ -52,6 +52,8 @@ pub(crate) enum KeysError {
         #[source]
         source: io::Error,
     },
+    #[error("the name of the folder {} is not UTF-8", .path.display())]
+    NotUtf8 { path: PathBuf },
 }
 
 impl KeysError {
@@ -64,12 +66,13 @@ impl KeysError {
             Self::Newer { .. } => "use the newer Ostler".to_owned(),
             Self::Unknown { .. } => "`ostler keys` lists them".to_owned(),
             Self::Folder { .. } => "name a folder that exists".to_owned(),
+            Self::NotUtf8 { .. } => "rename it, or use one whose whole path is UTF-8".to_owned(),
         })
     }
 
     /// Whether what was asked for cannot be asked for.
     pub(crate) fn is_usage(&self) -> bool {
-        matches!(self, Self::Unknown { .. } | Self::Folder { .. })
+        matches!(self, Self::Unknown { .. } | Self::Folder { .. } | Self::NotUtf8 { .. })
     }
 }
 

@@ -89,7 +89,14 @@ impl<S: Start> Gateway<S> {
         let folder = PathBuf::from(named).canonicalize().map_err(|_| forbidden())?;
         let is_allowed = self.offer.folders.iter().any(|root| folder.starts_with(root))
             || visitor.key.policy.allows_folder(&folder);
-        if is_allowed && folder.is_dir() { Ok(Place::Folder(folder)) } else { Err(forbidden()) }
+        if !is_allowed || !folder.is_dir() {
+            return Err(forbidden());
+        }
+        // A link can lead there. The conversation is kept as JSON, which has no text for such a name.
+        match folder.to_str() {
+            Some(_) => Ok(Place::Folder(folder)),
+            None => Err(Problem::invalid("the name of this folder is not UTF-8").about(field)),
+        }
     }
 }
 

@@ -6,8 +6,10 @@
 //! an agent whose record is not read there is a file only while nothing is asked: it is believed then.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,6 +31,9 @@ const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How many are kept. Whoever was not used for longest goes first.
 const MOST: usize = 5_000;
+
+/// The field with the bytes of a path that is not UTF-8.
+const PATH_BYTES: &str = "bytes";
 
 /// Only one server at a time has it.
 const LOCK: &str = "lock";
@@ -250,7 +255,7 @@ impl Parked {
         json!({
             "v": VERSION,
             "session": keepsake.session,
-            "own_folder": keepsake.folder,
+            "own_folder": keepsake.folder.as_deref().map(written_path),
             "noted": keepsake.noted.as_ref().map(|noted| json!({"session": noted.session, "used": noted.used})),
             "at": at,
             "whole": hex(&known.whole),
@@ -263,7 +268,7 @@ impl Parked {
                 "model": terms.model,
                 "workspace": match &terms.workspace {
                     Place::Own => Value::Null,
-                    Place::Folder(folder) => json!(folder),
+                    Place::Folder(folder) => written_path(folder),
                 },
                 "system_prompt": terms.system_prompt,
                 "permissions": terms.permissions.name(),
@@ -279,13 +284,12 @@ impl Parked {
             return None;
         }
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let folder = |value: &Value| text(value).map(PathBuf::from);
         let terms = &value["terms"];
         let engines = [Engine::Stream, Engine::Terminal];
         Some(Self {
             keepsake: Keepsake {
                 session: text(&value["session"])?,
-                folder: folder(&value["own_folder"]),
+                folder: read_path(&value["own_folder"]),
                 noted: match &value["noted"] {
                     Value::Null => None,
                     noted => Some(Noted {
@@ -299,7 +303,7 @@ impl Parked {
                 agent: text(&terms["agent"])?,
                 engine: engines.into_iter().find(|engine| terms["engine"] == engine.name())?,
                 model: text(&terms["model"]),
-                workspace: folder(&terms["workspace"]).map_or(Place::Own, Place::Folder),
+                workspace: read_path(&terms["workspace"]).map_or(Place::Own, Place::Folder),
                 system_prompt: text(&terms["system_prompt"]),
                 permissions: Permissions::named(terms["permissions"].as_str()?)?,
                 allow: terms["allow"].as_array()?.iter().map(text).collect::<Option<_>>()?,
@@ -312,6 +316,23 @@ impl Parked {
             },
             at: value["at"].as_u64()?,
         })
+    }
+}
+
+/// A path as JSON: text, or its bytes if it is not UTF-8. `json!` panics on such a path.
+fn written_path(path: &Path) -> Value {
+    match path.to_str() {
+        Some(text) => json!(text),
+        None => json!({PATH_BYTES: path.as_os_str().as_bytes()}),
+    }
+}
+
+fn read_path(value: &Value) -> Option<PathBuf> {
+    match value.as_str() {
+        Some(text) => Some(PathBuf::from(text)),
+        None => {
+            serde_json::from_value(value[PATH_BYTES].clone()).ok().map(OsString::from_vec).map(PathBuf::from)
+        }
     }
 }
 

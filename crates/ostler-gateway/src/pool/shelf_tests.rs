@@ -53,6 +53,21 @@ fn what_is_noted_is_there_for_the_next_server_and_for_its_owner_alone() {
     assert!(shelf.take(&terms(), &known("x")).is_some());
 }
 
+/// OSTLER_HOME may be such a folder. Noting the session panicked, in the middle of a turn.
+#[test]
+fn a_session_in_a_folder_that_is_not_utf_8_is_there_for_the_next_server() {
+    let home = tempfile::tempdir().unwrap();
+    let odd = home.path().join(OsString::from_vec(b"f\xf6lder \xff".to_vec()));
+    let folder = odd.join("parked");
+    let terms = Terms { workspace: Place::Folder(odd.join("shared")), ..terms() };
+    let shelf = Shelf::open(&folder).unwrap().unwrap();
+    let _ = shelf.note(keepsake("s-1", Some(&odd.join("own"))), &terms, known("x"));
+    drop(shelf);
+    let shelf = Shelf::open(&folder).unwrap().unwrap();
+    let parked = shelf.take(&terms, &known("x")).unwrap();
+    assert_eq!((parked.keepsake.folder, &parked.terms), (Some(odd.join("own")), &terms));
+}
+
 #[test]
 fn what_is_forgotten_leaves_its_folder_to_be_removed() {
     let home = tempfile::tempdir().unwrap();

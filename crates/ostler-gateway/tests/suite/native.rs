@@ -1,16 +1,19 @@
 //! The native API: sessions, turns, events, questions, runs.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_agent::leasing::Limits;
 use ostler_agent::run_event::RunEventKind;
+use ostler_gateway::http::Offer;
 use ostler_process::journal::{Facts, Given, Journal};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
 use crate::clock::Clock;
-use crate::house::{DEADLINE, House, asked, head, until};
+use crate::house::{DEADLINE, House, asked, head, offer, until};
 
 const SESSIONS: &str = "/api/v1/sessions";
 
@@ -378,6 +381,24 @@ async fn runs_are_read_from_their_journals_by_the_owner_of_the_machine_alone() {
             let got = house.bare("GET", &format!("/api/v1/runs{path}"), key).await;
             assert_eq!((got.status, got.body.contains("do it")), (403, false), "{key} {path}: {}", got.body);
         }
+    }
+    house.close().await;
+}
+
+/// A conversation is kept as JSON, which has no text for such a name: it was kept under another one, that of no folder.
+#[tokio::test]
+async fn a_link_to_a_folder_that_is_not_utf_8_is_refused() {
+    let kept = Arc::new(tempfile::tempdir().unwrap());
+    let root = kept.path().canonicalize().unwrap();
+    let odd = root.join(OsStr::from_bytes(b"odd \xff"));
+    std::fs::create_dir(&odd).unwrap();
+    std::os::unix::fs::symlink(&odd, root.join("link")).unwrap();
+    let offer = Offer { folders: vec![root.clone()], ..offer(kept.path()) };
+    let house = House::with(offer, kept, Limits::default(), Duration::ZERO).await;
+    for (cwd, status) in [(root.join("link"), 400), (root.clone(), 201)] {
+        let got = house.post(SESSIONS, "ostler_writer", &json!({"model": "claude", "cwd": cwd})).await;
+        assert_eq!(got.status, status, "{}", got.body);
+        assert!(status == 201 || got.json()["field"] == "cwd", "{}", got.body);
     }
     house.close().await;
 }

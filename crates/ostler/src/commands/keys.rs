@@ -147,7 +147,9 @@ pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> 
 fn policy(new: &New, here: &Surroundings) -> Result<Policy, KeysError> {
     let folders = new.folder.iter().map(|folder| {
         let path = here.cwd.join(folder);
-        path.canonicalize().map_err(|source| KeysError::Folder { path, source })
+        let real = path.canonicalize().map_err(|source| KeysError::Folder { path, source })?;
+        // Keys are kept as JSON, which has no text for such a name.
+        if real.to_str().is_some() { Ok(real) } else { Err(KeysError::NotUtf8 { path: real }) }
     });
     let mut scopes: Vec<Scope> = new.scope.iter().filter_map(|scope| Scope::named(scope)).collect();
     if scopes.is_empty() {

@@ -52,6 +52,8 @@ fn a_path_that_is_not_utf_8_is_named_as_the_cause() {
     assert_refused(&within, "the current directory");
     let export = run(ground.command(&["run", "-a", "codex", "x", "--export-artifacts"]).arg(&folder));
     assert_refused(&export, "--export-artifacts");
+    let allowed = run(ground.command(&["keys", "new", "--folder"]).arg(&folder));
+    assert_refused(&allowed, "keys new --folder");
     let trusted = run(ground.command(&["config", "trust"]).arg(&folder));
     assert_refused(&trusted, "config trust");
     assert_eq!(ground.left(), [""; 0], "nothing was written");
@@ -76,6 +78,24 @@ fn a_home_that_is_not_utf_8_works() {
         let ended = run(args);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{args:?}");
         serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap();
+    }
+    // And so did these.
+    for args in [
+        &["memory", "status", "--json"][..],
+        &["memory", "key", "status", "--json"],
+        &["memory", "hooks", "status", "--json"],
+        &["memory", "model", "status", "--json"],
+        &["keys", "--json"],
+        &["sessions", "--json"],
+        &["agents", "--json"],
+        &["config", "show", "--json"],
+        &["doctor", "--json"],
+    ] {
+        let ended = self::run(ground.command(args).env("OSTLER_HOME", &home).env("HOME", &home));
+        assert!(ended.code.is_some_and(|code| code < 100), "{args:?}: {}", ended.stderr);
+        serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap_or_else(|error| {
+            panic!("{args:?}: {error}: {} {}", ended.stdout, ended.stderr);
+        });
     }
     // And so did the capture of a transcript that waits to be stored.
     let line = r#"{"type":"user","uuid":"u","sessionId":"s","timestamp":"2026-11-17T20:00:00.000Z","message":{"role":"user","content":"hello"}}"#;

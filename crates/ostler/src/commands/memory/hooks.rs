@@ -138,7 +138,7 @@ fn status(args: &StatusArgs, ground: &Ground<'_>) -> Result<(), Failure> {
     if args.json {
         let agent = |(origin, standing): &(Origin, Standing)| {
             json!({
-                "agent": origin.name(), "state": state(standing), "path": standing.path,
+                "agent": origin.name(), "state": state(standing), "path": standing.path.to_string_lossy(),
                 "missing": standing.missing, "reason": standing.unreadable,
             })
         };

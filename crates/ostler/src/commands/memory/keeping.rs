@@ -91,7 +91,7 @@ pub(super) fn status(args: StatusArgs, place: &Place) -> Result<ExitCode, Failur
     let pid = daemon::status(place).map(|answer| answer.pid);
     if args.json {
         display::json(&json!({
-            "store": place.store(), "bytes": bytes, "sessions": totals.sessions, "messages": totals.messages,
+            "store": place.store().to_string_lossy(), "bytes": bytes, "sessions": totals.sessions, "messages": totals.messages,
             "facts": totals.facts, "vectors": totals.vectors, "deferred": waiting, "quarantined": aside,
             "daemon": pid, "encrypted": !found.is_plain && bytes > 0,
             "model": model::installed(place).map(|model| model.digest()),

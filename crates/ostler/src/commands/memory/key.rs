@@ -86,7 +86,7 @@ fn status(args: &StatusArgs, place: &Place) -> Result<(), Failure> {
         };
         return display::json(&json!({
             "encrypted": !found.is_plain && place.store().exists(), "key": kind, "since": since,
-            "changing": found.is_changing, "file": place.key(),
+            "changing": found.is_changing, "file": place.key().to_string_lossy(),
         }));
     }
     display::text(&format!("{}\n", told(&found, place)))

@@ -97,7 +97,7 @@ async fn install(args: InstallArgs, here: &Surroundings, place: &Place) -> Resul
     drop(progress);
     if args.json {
         display::json(&json!({
-            "v": 1, "origin": model.origin(), "sha256": model.digest(), "folder": model.folder(),
+            "v": 1, "origin": model.origin(), "sha256": model.digest(), "folder": model.folder().to_string_lossy(),
             "change": if is_new { "installed" } else { "none" }, "vectors_made": vectors,
         }))?;
         return Ok(ExitCode::SUCCESS);
@@ -187,7 +187,7 @@ fn status(args: StatusArgs, place: &Place) -> Result<ExitCode, Failure> {
         display::json(&json!({
             "v": 1, "installed": model.is_some(), "sound": model.is_some() && fault.is_none(),
             "origin": model.as_ref().map(Installed::origin), "sha256": model.as_ref().map(Installed::digest),
-            "folder": model.as_ref().map(Installed::folder), "vectors": totals, "missing": missing,
+            "folder": model.as_ref().map(|model| model.folder().to_string_lossy()), "vectors": totals, "missing": missing,
         }))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,6 +1,7 @@
 //! What a rehearsal tells: where it listens, what to set, and every request, for people and for programs.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use ostler_rehearsal::log::{Entry, Played};
@@ -42,7 +43,7 @@ fn agent(direction: &Direction) -> Value {
     json!({
         "name": direction.agent.name(),
         "installed": direction.program.is_some(),
-        "program": direction.program,
+        "program": direction.program.as_deref().map(Path::to_string_lossy),
         "env": env,
         "args": direction.args,
         "command": direction.command(),
