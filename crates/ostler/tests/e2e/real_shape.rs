@@ -124,6 +124,11 @@ impl RealShape {
         self.at(self.workspace)
     }
 
+    /// The user that Ostler runs as.
+    pub(crate) fn user_id(&self) -> u32 {
+        self.user.unwrap_or_else(|| geteuid().as_raw())
+    }
+
     /// Where Ostler is started.
     pub(crate) fn caller(&self) -> PathBuf {
         self.at("caller")

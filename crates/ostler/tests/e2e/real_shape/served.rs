@@ -1,4 +1,6 @@
-//! A served session works in the folder that the request names, in every engine.
+//! A served session works in the folder that the request names: in every engine, and for a user without privileges.
+
+use std::os::unix::fs::MetadataExt as _;
 
 use serde_json::{Value, json};
 
@@ -13,8 +15,7 @@ reply = [{ tool_by_role = "write_file", path = "made.txt", content = "made\n" }]
 reply = [{ text = "Done." }]
 "#;
 
-fn works_in_the_named_folder(player: Player, model: &str, engine: &str) {
-    let Some(shape) = RealShape::of(player) else { return };
+fn works_in_the_named_folder(shape: &RealShape, model: &str, engine: &str) {
     let _provider = shape.play(WRITES);
     let served = shape.serve();
     let session = json!({"model": model, "engine": engine, "cwd": shape.workspace(), "permissions": "edits"});
@@ -25,28 +26,37 @@ fn works_in_the_named_folder(player: Player, model: &str, engine: &str) {
     let (status, body) = served.post(&turns, &json!({"text": "Write it.", "wait": true}));
     assert_eq!(status, 200, "{body}");
     assert_eq!(shape.names("caller"), [""; 0], "the directory that Ostler was started in");
-    let made = std::fs::read_to_string(shape.workspace().join("made.txt"));
-    assert_eq!(made.ok().as_deref(), Some("made\n"), "{body}");
+    let made = shape.workspace().join("made.txt");
+    assert_eq!(std::fs::read_to_string(&made).ok().as_deref(), Some("made\n"), "{body}");
+    assert_eq!(std::fs::metadata(made).unwrap().uid(), shape.user_id(), "the user that Ostler runs as");
     assert_eq!(served.interrupt(), Some(0));
     shape.is_empty();
 }
 
-#[test]
-fn claude() {
-    works_in_the_named_folder(Player::ClaudeStream, "claude", "stream");
+/// Two tests for each agent and engine.
+macro_rules! for_every_engine {
+    ($($name:ident: $player:expr, $model:literal, $engine:literal;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn works_in_the_folder_of_the_request() {
+                let Some(shape) = RealShape::of($player) else { return };
+                works_in_the_named_folder(&shape, $model, $engine);
+            }
+
+            #[test]
+            fn works_in_the_folder_of_the_request_for_a_user_without_privileges() {
+                let Some(shape) = RealShape::unprivileged($player) else { return };
+                works_in_the_named_folder(&shape, $model, $engine);
+            }
+        }
+    )*};
 }
 
-#[test]
-fn claude_on_a_terminal() {
-    works_in_the_named_folder(Player::ClaudeTerminal, "claude", "terminal");
-}
-
-#[test]
-fn codex() {
-    works_in_the_named_folder(Player::Codex, "codex", "stream");
-}
-
-#[test]
-fn opencode() {
-    works_in_the_named_folder(Player::OpenCode, "opencode", "stream");
+for_every_engine! {
+    claude: Player::ClaudeStream, "claude", "stream";
+    claude_on_a_terminal: Player::ClaudeTerminal, "claude", "terminal";
+    codex: Player::Codex, "codex", "stream";
+    opencode: Player::OpenCode, "opencode", "stream";
 }
