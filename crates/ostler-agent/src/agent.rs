@@ -110,6 +110,8 @@ pub struct Task<'a> {
     pub offered: Option<Own>,
     /// The US dollars that this process may spend, for an agent that limits itself.
     pub max_cost: Option<f64>,
+    /// What the user has set in the [`Agent::settings_variable`].
+    pub users_settings: Option<&'a str>,
 }
 
 impl<'a> Task<'a> {
@@ -129,6 +131,7 @@ impl<'a> Task<'a> {
             answerer: None,
             offered: None,
             max_cost: None,
+            users_settings: None,
         }
     }
 }
@@ -468,6 +471,10 @@ pub trait Agent: Sync {
     /// One remark for `agents list`, or nothing.
     fn note(&self) -> &'static str {
         ""
+    }
+    /// The variable in which Ostler gives it settings, and users may as well. Its launch merges them.
+    fn settings_variable(&self) -> Option<&'static str> {
+        None
     }
     /// The arguments with which it lets a person log in.
     fn login(&self) -> &'static [&'static str] {

@@ -10,6 +10,7 @@ use ostler_agent::event::{AgentEvent, TurnOutcome, Usage, sum};
 use ostler_agent::history::{History, HistoryError};
 use ostler_agent::leasing::Terms;
 use ostler_agent::reply::Reply;
+use ostler_process::run::users_settings;
 use ostler_process::stream::{Opening, Session};
 use uuid::Uuid;
 
@@ -94,7 +95,9 @@ impl Start for OneShots {
         }
         // What it cannot be told is known before anything is started.
         let root = Path::new("/");
-        agent.launch(&Self::task(terms, root, root)).map(drop).map_err(|refusal| refused(&refusal))
+        let users_settings = users_settings(agent, &self.0.env);
+        let task = Task { users_settings: users_settings.as_deref(), ..Self::task(terms, root, root) };
+        agent.launch(&task).map(drop).map_err(|refusal| refused(&refusal))
     }
 
     async fn start(&self, terms: &Terms, prior: &[Message]) -> Result<OneShotSession, SessionFailure> {

@@ -55,7 +55,9 @@ use checking::Tried;
 pub use clock::{said as local_time, zone as local_zone};
 use company::Company;
 use desk::Desk;
-pub use environment::{PrivateError, exempt_loopback, inherited, launched, rehearsed, write_private};
+pub use environment::{
+    PrivateError, exempt_loopback, inherited, launched, rehearsed, users_settings, write_private,
+};
 use offline::Waited;
 pub use offline::configured_provider;
 pub use plan::{Checks, Incoming, Plan, Watching};

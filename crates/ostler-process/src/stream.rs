@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use crate::contain::{self, Ahead, Contained, Spawn, StartError, Stdin, Survivors};
 use crate::run::writer::Writer;
-use crate::run::{PrivateError, clock, launched, write_private};
+use crate::run::{PrivateError, clock, launched, users_settings, write_private};
 
 /// Read at once: as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
@@ -158,6 +158,7 @@ impl Session {
     /// Starts the program. It waits for a prompt, or has one and ends after it.
     pub async fn open(opening: Opening<'_>) -> Result<Self, SessionError> {
         let Opening { agent, program, env, workspace, private, session, permissions, .. } = opening;
+        let users_settings = users_settings(agent, env);
         let launch = agent.launch(&Task {
             session,
             permissions,
@@ -165,6 +166,7 @@ impl Session {
             model: opening.model,
             system_prompt: opening.system_prompt,
             offered: opening.offered.as_ref().map(|offered| offered.own),
+            users_settings: users_settings.as_deref(),
             ..Task::new(opening.prompt.unwrap_or_default(), &workspace, &private)
         })?;
         let stdin = match (&launch.stdin, opening.prompt) {

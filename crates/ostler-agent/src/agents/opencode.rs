@@ -8,6 +8,7 @@ mod launch;
 mod log;
 mod model_prices;
 mod remembered;
+mod settings;
 
 pub(crate) use remembered::remembered;
 
@@ -56,6 +57,9 @@ impl Agent for OpenCode {
     }
     fn package(&self) -> &'static Package {
         &OPENCODE
+    }
+    fn settings_variable(&self) -> Option<&'static str> {
+        Some(settings::VARIABLE)
     }
     fn login(&self) -> &'static [&'static str] {
         &["auth", "login"]

@@ -26,6 +26,7 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         answerer: Some(Path::new("/opt/ostler")),
         offered: None,
         max_cost: None,
+        users_settings: None,
     }
 }
 

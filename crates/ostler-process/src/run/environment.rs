@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ostler_agent::agent::{Launch, PrivateFile, Setup};
+use ostler_agent::agent::{Agent, Launch, PrivateFile, Setup};
 
 /// Variables with which an outer agent tells its children about itself. An agent that finds them behaves as its child.
 const OF_AN_OUTER_AGENT: [&str; 4] = ["CLAUDECODE", "CLAUDE_PID", "CLAUDE_EFFORT", "AI_AGENT"];
@@ -130,6 +130,13 @@ fn is_rehearsed(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let is_moved = BASE_DIRECTORIES.iter().any(|(directory, _)| *directory == name);
     is_moved || REHEARSED.contains(&name) || name.starts_with(LOCALE_PREFIX)
+}
+
+/// What the user has set in the variable in which the agent is given settings.
+pub fn users_settings(agent: &dyn Agent, env: &[(OsString, OsString)]) -> Option<String> {
+    let variable = agent.settings_variable()?;
+    let (_, value) = env.iter().find(|(name, _)| name == variable)?;
+    Some(value.to_string_lossy().into_owned())
 }
 
 /// What a launch adds, and what a person should know about it.

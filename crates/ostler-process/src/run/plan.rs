@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::attempt::Attempt;
 use super::bridge::Bridge;
+use super::environment::users_settings;
 use super::requests::Request;
 use crate::contain::Ahead;
 use crate::terminal::pty::Size;
@@ -143,6 +144,7 @@ impl Plan<'_> {
         private: &Path,
     ) -> Result<Launch, Refusal> {
         let appendix = self.appendix();
+        let users_settings = users_settings(self.agent, &self.env);
         let task = Task {
             prompt: &attempt.prompt,
             workspace: &self.workspace,
@@ -161,6 +163,7 @@ impl Plan<'_> {
             answerer: Some(&self.guard),
             offered: None,
             max_cost,
+            users_settings: users_settings.as_deref(),
         };
         if self.agent.interactive().is_some() {
             self.typed(&attempt.prompt)?;

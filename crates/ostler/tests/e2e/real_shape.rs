@@ -17,6 +17,7 @@ mod programs;
 mod provider;
 mod proxied;
 mod served;
+mod settings;
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
@@ -48,7 +49,7 @@ pub(crate) struct RealShape {
     /// The user that Ostler runs as, if not the one who runs the tests.
     user: Option<u32>,
     /// Further variables of the user.
-    variables: Vec<(&'static str, &'static str)>,
+    variables: Vec<(&'static str, String)>,
     has_bridge: bool,
 }
 
@@ -96,8 +97,8 @@ impl RealShape {
     }
 
     /// With a variable in the user's environment.
-    pub(crate) fn variable(mut self, name: &'static str, value: &'static str) -> Self {
-        self.variables.push((name, value));
+    pub(crate) fn variable(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.variables.push((name, value.into()));
         self
     }
 
@@ -187,7 +188,7 @@ impl RealShape {
             ("OSTLER_CFG__NETWORK__PROBE", "off"),
         ]);
         command.env("OSTLER_CFG__RUN__BRIDGE", self.has_bridge.to_string());
-        command.envs(offline(self.player)).envs(self.variables.iter().copied());
+        command.envs(offline(self.player)).envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stderr(Stdio::inherit());
         if let Some(user) = self.user {
             command.uid(user).gid(user);

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::settings::{VARIABLE, add_instructions, add_server, users_settings};
 use crate::agent::{Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, words};
 use crate::agents::rules::{Rules, rules};
 use crate::bridge::{Access, LONGEST_CALL_SECONDS, SERVER};
@@ -52,19 +53,18 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     }
     // Laid over all its other settings, those of `OPENCODE_CONFIG` included.
     launch.env.push(("OPENCODE_PERMISSION".to_owned(), Value::Object(permission).to_string()));
-    let mut settings = Map::new();
+    let mut settings = None;
+    let before = || users_settings(task.users_settings);
+    if let Some(access) = task.bridge {
+        settings = Some(add_server(&before(), SERVER, &server(access))?);
+    }
     if let Some(prompt) = task.system_prompt {
         let path = task.private.join("opencode-instructions.md");
         // Added to the instructions of its other settings, and to those in the workspace.
-        settings.insert("instructions".to_owned(), json!([path.display().to_string()]));
+        settings = Some(add_instructions(&settings.unwrap_or_else(before), &path.display().to_string())?);
         launch.files.push(PrivateFile { path, content: prompt.to_owned() });
     }
-    if let Some(access) = task.bridge {
-        settings.insert("mcp".to_owned(), json!({SERVER: server(access)}));
-    }
-    if !settings.is_empty() {
-        launch.env.push(("OPENCODE_CONFIG_CONTENT".to_owned(), Value::Object(settings).to_string()));
-    }
+    launch.env.extend(settings.map(|settings| (VARIABLE.to_owned(), settings)));
     Ok(launch)
 }
 
@@ -118,6 +118,6 @@ fn widen(permission: &mut Map<String, Value>, rule: &str) -> Result<(), Refusal>
     Ok(())
 }
 
-fn refusal(reason: &str, hint: &str) -> Refusal {
+pub(super) fn refusal(reason: &str, hint: &str) -> Refusal {
     Refusal { agent: "opencode", reason: reason.to_owned(), hint: hint.to_owned() }
 }

@@ -207,6 +207,7 @@ fn takes_session_id(agent: &dyn Agent) -> bool {
         answerer: None,
         offered: None,
         max_cost: None,
+        users_settings: None,
     };
     agent.launch(&task).is_ok()
 }
