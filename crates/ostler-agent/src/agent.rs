@@ -486,6 +486,10 @@ pub trait Agent: Sync {
     fn by_hand(&self, prompt: &str) -> ByHand;
     /// How to start it for a task with nobody watching: JSON records on stdout.
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal>;
+    /// Whether it refuses a prompt for its length, whatever its model would take.
+    fn is_too_long(&self, _prompt: &str) -> bool {
+        false
+    }
     /// What it calls a tool of the bridge, and so does its model; nothing if it cannot use a bridge.
     fn tool_name(&self, _tool: &str) -> Option<String> {
         None

@@ -63,6 +63,18 @@ const KINDS: &[(FailureClass, &[&str])] = &[
     (FailureClass::Limit, &["error_max_turns", "error_max_budget_usd", "max_turns"]),
 ];
 
+/// Words for an input that is too long for the agent or its model, in lower case. As recorded from the agents, and as
+/// providers say it.
+const TOO_LONG: &[&str] = &[
+    "prompt is too long",
+    "ran out of room in the model's context window",
+    "request too large",
+    "input exceeds the maximum length",
+    "exceeds the context window",
+    "maximum context length",
+    "exceed context limit",
+];
+
 /// Words that leave no doubt, in lower case with straight apostrophes. In this order: a text about a usage limit may
 /// also name the status.
 const PHRASES: &[(FailureClass, &[&str])] = &[
@@ -89,12 +101,10 @@ const PHRASES: &[(FailureClass, &[&str])] = &[
         FailureClass::Auth,
         &["not logged in", "run /login", "invalid api key", "incorrect api key", "failed to authenticate"],
     ),
+    (FailureClass::Model, TOO_LONG),
     (
         FailureClass::Model,
         &[
-            "prompt is too long",
-            "ran out of room in the model's context window",
-            "request too large",
             "output token maximum",
             "incomplete response returned",
             "issue with the selected model",
@@ -126,6 +136,12 @@ const VAGUE: &[(FailureClass, &[&str])] = &[
 
 /// Words before a status that an agent put into its text.
 const BEFORE_STATUS: [&str; 4] = ["unexpected status ", "last status: ", "API Error: ", "rejected ("];
+
+/// Whether the input was too long: the same request would fail again.
+pub fn is_input_too_long(failure: &Failure) -> bool {
+    let words = failure.detail.to_lowercase().replace('’', "'");
+    failure.class == FailureClass::Model && TOO_LONG.iter().any(|phrase| words.contains(phrase))
+}
 
 /// What kind of failure this is. Total: what nothing is known of is `Unknown`.
 pub fn classify(told: Told<'_>) -> FailureClass {
@@ -376,6 +392,28 @@ mod tests {
             ("", Unknown),
         ] {
             assert_eq!(LimitKind::of(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_input_that_is_too_long_is_told_from_other_failures() {
+        // As recorded from Claude Code 2.1.197 and Codex 0.166.0, and as OpenAI says it.
+        let table = [
+            ("Prompt is too long · the request is ~1200000 tokens", true),
+            ("Request too large (max 32MB). Try with a smaller file.", true),
+            ("Codex ran out of room in the model’s context window. Start a new thread.", true),
+            (
+                "Error: turn/start: turn/start failed: Input exceeds the maximum length of 1048576 characters.",
+                true,
+            ),
+            ("Your input exceeds the context window of this model.", true),
+            ("API Error: Claude's response exceeded the 64000 output token maximum.", false),
+            ("There's an issue with the selected model (x).", false),
+            ("Selected model is at capacity.", false),
+        ];
+        for (text, want) in table {
+            let failure = failure(Told { text, ..Told::default() }, Clock::default());
+            assert_eq!(is_input_too_long(&failure), want, "{text}");
         }
     }
 

@@ -31,6 +31,8 @@ impl Prepared {
 pub struct Unsendable {
     /// What it would make of it.
     pub why: String,
+    /// Whether only its length is in the way.
+    pub is_too_long: bool,
 }
 
 impl Unsendable {

@@ -150,6 +150,8 @@ pub struct SessionFailure {
 pub enum Phase {
     /// Before it was begun: it cannot be asked that.
     Prompt,
+    /// The same, for its length.
+    TooLong,
     /// Before it was there.
     Start,
     /// When it was asked while a person sat at it.
@@ -164,6 +166,7 @@ impl Phase {
     fn doing(self) -> &'static str {
         match self {
             Self::Prompt => "the agent cannot be asked this",
+            Self::TooLong => "the agent takes no prompt of this length",
             Self::Start => "could not start a session",
             Self::Held => "the agent cannot be asked now",
             Self::Ask => "could not ask the agent",

@@ -93,6 +93,9 @@ impl Start for OneShots {
         if !history.asked().is_text() {
             return Err(unfit(format!("{} takes only text", agent.title()), None));
         }
+        if agent.is_too_long(&history.asked().text()) {
+            return Err(too_long());
+        }
         // What it cannot be told is known before anything is started.
         let root = Path::new("/");
         let users_settings = users_settings(agent, &self.0.env);
@@ -138,7 +141,9 @@ impl OneShotSession {
             [] => history.prompt(),
             _ => history.preamble(),
         });
-        text.map_err(|error: HistoryError| unfit(error.to_string(), None))
+        let text = text.map_err(|error: HistoryError| unfit(error.to_string(), None))?;
+        // What was said before may be long too, where the agent has to be told.
+        if self.ground.agent.is_too_long(&text) { Err(too_long()) } else { Ok(text) }
     }
 
     /// What the agent said, unless it concerns only us.
@@ -292,6 +297,11 @@ impl LiveSession for OneShotSession {
 
 fn unfit(detail: String, hint: Option<String>) -> SessionFailure {
     SessionFailure { phase: Phase::Prompt, detail, hint }
+}
+
+fn too_long() -> SessionFailure {
+    let detail = "it is longer than the agent takes".to_owned();
+    SessionFailure { phase: Phase::TooLong, detail, hint: None }
 }
 
 fn refused(refusal: &Refusal) -> SessionFailure {

@@ -13,6 +13,7 @@ use ostler_agent::event::{AgentEvent, Blocked, TurnOutcome};
 use ostler_agent::history::History;
 use ostler_agent::leasing::Terms;
 use ostler_agent::terminal::Status;
+use ostler_agent::typing::Unsendable;
 use ostler_process::run::{launched, write_private};
 use ostler_process::stream::memory_of;
 use ostler_process::terminal::pty::Size;
@@ -112,10 +113,10 @@ impl Start for Terminals {
         }
         let prompt = history.prompt().map_err(|error| refused(error.to_string(), hint()))?;
         match self.0.agent.interactive() {
-            Some(interactive) => interactive
-                .sendable(&prompt)
-                .map(drop)
-                .map_err(|unsendable| refused(unsendable.to_string(), unsendable.hint())),
+            Some(interactive) => interactive.sendable(&prompt).map(drop).map_err(|unsendable| {
+                let phase = phase_of(&unsendable);
+                SessionFailure { phase, ..refused(unsendable.to_string(), unsendable.hint()) }
+            }),
             None => Ok(()),
         }
     }
@@ -150,9 +151,13 @@ fn length(record: &std::path::Path) -> u64 {
     std::fs::metadata(record).map_or(0, |about| about.len())
 }
 
+fn phase_of(unsendable: &Unsendable) -> Phase {
+    if unsendable.is_too_long { Phase::TooLong } else { Phase::Prompt }
+}
+
 fn asking(error: &SessionError) -> SessionFailure {
     let phase = match error {
-        SessionError::Unsendable(_) => Phase::Prompt,
+        SessionError::Unsendable(unsendable) => phase_of(unsendable),
         _ => Phase::Ask,
     };
     SessionFailure { hint: error.hint(), ..SessionFailure::of(phase, error) }

@@ -60,6 +60,9 @@ const REHEARSAL_KEY: &str = "OSTLER_REHEARSAL_KEY";
 /// Codex driven by `exec --json`.
 pub struct Codex;
 
+/// The longest prompt that it takes, in characters: "Input exceeds the maximum length of 1048576 characters."
+const LONGEST_PROMPT: usize = 1_048_576;
+
 impl Agent for Codex {
     fn name(&self) -> &'static str {
         "codex"
@@ -69,6 +72,9 @@ impl Agent for Codex {
     }
     fn engine(&self) -> Engine {
         Engine::Stream
+    }
+    fn is_too_long(&self, prompt: &str) -> bool {
+        prompt.len() > LONGEST_PROMPT && prompt.chars().count() > LONGEST_PROMPT
     }
     fn package(&self) -> &'static Package {
         &CODEX

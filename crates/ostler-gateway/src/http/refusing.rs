@@ -52,6 +52,7 @@ pub(super) fn problem_of(error: &TurnError) -> Problem {
         TurnError::Session(SessionFailure { phase, hint, .. }) => {
             let kind = match phase {
                 Phase::Prompt => Kind::Invalid,
+                Phase::TooLong => Kind::TooLarge,
                 Phase::Held => Kind::Held,
                 Phase::Start | Phase::Ask | Phase::Answer => Kind::Agent,
             };

@@ -1,6 +1,7 @@
 //! Why there is no answer, in the shape of each API.
 
 use ostler_agent::event::{Failure, FailureClass};
+use ostler_agent::failure::is_input_too_long;
 use ostler_agent::leasing::Refused;
 use serde_json::{Value, json};
 
@@ -195,6 +196,7 @@ impl Problem {
     /// The agent reports a failure.
     pub fn of_failure(failure: &Failure) -> Self {
         let (kind, word) = match failure.class {
+            _ if is_input_too_long(failure) => (Kind::TooLarge, "its input is too long"),
             FailureClass::Auth => (Kind::Agent, "it is not logged in"),
             FailureClass::Quota => (Kind::TooMany, "its quota is used up"),
             FailureClass::Overloaded => (Kind::Overloaded, "its provider has too much to do"),

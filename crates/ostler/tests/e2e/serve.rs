@@ -196,3 +196,37 @@ fn a_program_talks_to_the_real_agent() {
     assert!(served.metric("ostler_cost_usd_total", "agent=\"claude\"") > 0.0);
     assert_eq!(served.interrupt(), Some(0));
 }
+
+/// What an agent or its model does not take for its length is no failure of the agent: tried again it would be no better.
+#[test]
+fn a_prompt_that_is_too_long_is_told_as_such() {
+    let (Some(claude), Some(codex)) = (Player::ClaudeStream.binary(), Player::Codex.binary()) else { return };
+    // Codex has a limit of its own.
+    let served = Served::start(&codex);
+    let input = "x".repeat(1_048_577);
+    let (status, body) = served.post("/v1/responses", &json!({"model": "codex", "input": input}));
+    let told: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &told["error"]["code"]), (413, &json!("request_too_large")), "{body}");
+    assert_eq!(served.interrupt(), Some(0));
+    // Claude Code has the one of its model, and one for what is pasted into its terminal.
+    let script = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    let refusing = r#"
+v = 1
+[[conversation]]
+name = "refusing"
+[[conversation.step]]
+reply = [{ http = 400, message = "prompt is too long: 1100000 tokens > 1000000 maximum" }]
+"#;
+    std::fs::write(script.path(), refusing).unwrap();
+    let served = Served::with(&claude, &[&format!("--rehearse={}", script.path().display())], &[]);
+    let asked = |text: &str| json!({"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": text}]});
+    let answers = [
+        served.post("/v1/messages", &asked("hello")),
+        served.post_with("/v1/messages", "x-ostler-engine: terminal\r\n", &asked(&input)),
+    ];
+    for (status, body) in answers {
+        let told: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &told["error"]["type"]), (413, &json!("request_too_large")), "{body}");
+    }
+    assert_eq!(served.interrupt(), Some(0));
+}

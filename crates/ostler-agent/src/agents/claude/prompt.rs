@@ -29,7 +29,7 @@ const LONGEST: usize = 1_048_576;
 pub(super) fn sendable(text: &str) -> Result<Prepared, Unsendable> {
     let recorded = recorded(text);
     match objection(&recorded) {
-        Some(why) => Err(Unsendable { why }),
+        Some(why) => Err(Unsendable { why, is_too_long: recorded.len() > LONGEST }),
         None => {
             let guard = if needs_guard(&recorded) { GUARD } else { "" };
             let bytes = format!("{PASTE_BEGINS}{recorded}{guard}{PASTE_ENDS}").into_bytes();
