@@ -2,15 +2,30 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::{HeaderMap, header};
+use axum::http::uri::{Authority, Scheme};
+use axum::http::{HeaderMap, Uri, header};
 
 use crate::wire::{Kind, Problem};
 
-/// Refuses what was sent to another name, or by a page of another place.
-pub(super) fn is_meant(headers: &HeaderMap, address: SocketAddr) -> Result<(), Problem> {
+/// Longest head: a key, a few names. What is longer gets status 431.
+pub(super) const LONGEST_HEAD: usize = 64 * 1024;
+
+/// Refuses what was sent to another name, or by a page of another place, and a head that is too long.
+pub(super) fn is_meant(target: &Uri, headers: &HeaderMap, address: SocketAddr) -> Result<(), Problem> {
+    if length(target, headers) > LONGEST_HEAD {
+        return Err(Problem::new(Kind::LongHead, "the head of the request is longer than 64 kB"));
+    }
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(header::HOST).unwrap_or_default();
-    if !is_ours(host, address) {
+    if headers.get_all(header::HOST).iter().nth(1).is_some() {
+        // Which of them counts differs from program to program, and so does what each lets pass.
+        return Err(Problem::invalid("there must be one host").about("host"));
+    }
+    // A target may name a server by itself, and then that name counts, not the other one.
+    let is_foreign = |named: &Authority| {
+        target.scheme().is_some_and(|scheme| *scheme != Scheme::HTTP) || !is_ours(named.as_str(), address)
+    };
+    if !is_ours(host, address) || target.authority().is_some_and(is_foreign) {
         return Err(Problem::new(Kind::Forbidden, "this server does not have that name").about("host"));
     }
     match text(header::ORIGIN) {
@@ -18,6 +33,15 @@ pub(super) fn is_meant(headers: &HeaderMap, address: SocketAddr) -> Result<(), P
         Some(origin) if origin.strip_prefix("http://").is_some_and(|from| from == host) => Ok(()),
         Some(_) => Err(Problem::new(Kind::Forbidden, "pages of other places may not ask").about("origin")),
     }
+}
+
+/// How long a head is, but for its method and version, of which nobody can make much.
+fn length(target: &Uri, headers: &HeaderMap) -> usize {
+    let path = target.path_and_query().map_or(0, |path| path.as_str().len());
+    let server = target.authority().map_or(0, |server| server.as_str().len());
+    // A colon, a blank, and the end of the line.
+    let fields = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    path + server + fields.sum::<usize>()
 }
 
 /// Whether a name with its port is one of ours. Who listens for others is asked by whatever address they know.
@@ -67,9 +91,37 @@ mod tests {
             if let Some(origin) = origin {
                 headers.insert(header::ORIGIN, origin.parse().unwrap());
             }
-            is_meant(&headers, address).is_ok()
+            is_meant(&Uri::from_static("/"), &headers, address).is_ok()
         };
         assert!(asked(None) && asked(Some("http://localhost:7433")));
         assert!(!asked(Some("http://evil.example")) && !asked(Some("null")));
+    }
+
+    #[test]
+    fn one_host_is_named_and_it_is_ours() {
+        let address: SocketAddr = "127.0.0.1:7433".parse().unwrap();
+        let asked = |target: &'static str, hosts: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(header::HOST, host.parse().unwrap());
+            }
+            let meant = is_meant(&Uri::from_static(target), &headers, address);
+            meant.map_or_else(|problem| problem.kind.status(), |()| 200)
+        };
+        let ours = "127.0.0.1:7433";
+        let table: [(&'static str, &[&str], u16); 9] = [
+            ("/v1/models", &[ours], 200),
+            ("http://127.0.0.1:7433/v1/models", &[ours], 200),
+            ("http://localhost:7433/v1/models", &[ours], 200),
+            ("http://evil.example/v1/models", &[ours], 403),
+            ("http://127.0.0.1:80/v1/models", &[ours], 403),
+            ("https://127.0.0.1:7433/v1/models", &[ours], 403),
+            ("http://127.0.0.1:7433@evil.example/", &[ours], 403),
+            ("/v1/models", &[ours, "evil.example"], 400),
+            ("/v1/models", &[ours, ours], 400),
+        ];
+        for (target, hosts, status) in table {
+            assert_eq!(asked(target, hosts), status, "{target} {hosts:?}");
+        }
     }
 }

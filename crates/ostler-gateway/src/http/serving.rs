@@ -15,15 +15,16 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Waiting;
+use super::admission::LONGEST_HEAD;
 use super::stalling::Stalling;
 
 /// Connections at once. Who comes when there are so many waits in the system's own queue, which has an end too.
 pub(super) const CONNECTIONS: usize = 512;
 
-/// Longest head: a key, a few names. What is longer gets status 431.
-const LONGEST_HEAD: usize = 64 * 1024;
+/// How much of a head is read: more than it may have, so that one that is too long is read to its end and gets an answer.
+const MOST_OF_HEAD: usize = 2 * LONGEST_HEAD;
 
-/// Fields in a head.
+/// Fields in a head. With more of them it gets status 431.
 const MOST_FIELDS: usize = 100;
 
 /// How long it is waited after the system could not give a connection: it has no descriptors, for instance.
@@ -106,7 +107,7 @@ async fn connect(stream: TcpStream, router: Router, waiting: Waiting, closing: C
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(waiting.head)
-        .max_buf_size(LONGEST_HEAD)
+        .max_buf_size(MOST_OF_HEAD)
         .max_headers(MOST_FIELDS);
     let service = TowerToHyperService::new(router);
     let stream = TokioIo::new(Stalling::new(stream, waiting.taking));

@@ -1,7 +1,7 @@
 //! On which terms a request is asked: the model, the engine, the folder, and what the agent may do. Whatever a request
 //! names, it gets no more than its key allows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use axum::http::{HeaderMap, HeaderValue};
 use ostler_agent::agent::{Engine, Permissions};
@@ -86,6 +86,10 @@ impl<S: Start> Gateway<S> {
         field: &str,
     ) -> Result<Place, Problem> {
         let forbidden = || Problem::new(Kind::Forbidden, "this folder may not be worked in").about(field);
+        if !Path::new(named).is_absolute() {
+            // It would be looked for where the server happened to be started.
+            return Err(Problem::invalid("a folder must be named by its absolute path").about(field));
+        }
         let folder = PathBuf::from(named).canonicalize().map_err(|_| forbidden())?;
         let is_allowed = self.offer.folders.iter().any(|root| folder.starts_with(root))
             || visitor.key.policy.allows_folder(&folder);

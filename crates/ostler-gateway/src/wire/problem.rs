@@ -51,6 +51,8 @@ pub enum Kind {
     Slow,
     /// The request is too large.
     TooLarge,
+    /// The head of the request is too long.
+    LongHead,
     /// Too many at once, or a quota is used up.
     TooMany,
     /// The program went away.
@@ -81,6 +83,7 @@ impl Kind {
             Self::Held => 409,
             Self::TooLarge => 413,
             Self::TooMany => 429,
+            Self::LongHead => 431,
             Self::Gone | Self::Cancelled => 499,
             Self::Unbuilt => 501,
             Self::Agent => 502,
@@ -100,7 +103,7 @@ impl Kind {
             Self::Key => "authentication_error",
             Self::Forbidden => "permission_error",
             Self::Absent => "not_found_error",
-            Self::TooLarge => "request_too_large",
+            Self::TooLarge | Self::LongHead => "request_too_large",
             Self::TooMany => "rate_limit_error",
             Self::Overloaded | Self::Closing => "overloaded_error",
             Self::TooLong => "timeout_error",
@@ -118,6 +121,7 @@ impl Kind {
             Self::Held => (INVALID, "conflict"),
             Self::Slow => (INVALID, "request_timeout"),
             Self::TooLarge => (INVALID, "request_too_large"),
+            Self::LongHead => (INVALID, "head_too_large"),
             Self::TooMany => ("rate_limit_error", "rate_limit_exceeded"),
             Self::Gone => ("server_error", "client_gone"),
             Self::Cancelled => (INVALID, "cancelled"),

@@ -130,7 +130,8 @@ async fn conversations_that_cannot_be_gone_on_with() {
         (RESPONSES, "colour", json!("red"), 400),
         (SESSIONS, "model", json!("gpt-4o"), 404),
         (SESSIONS, "model", json!(7), 400),
-        (SESSIONS, "cwd", json!("../.."), 403),
+        (SESSIONS, "cwd", json!("../.."), 400),
+        (SESSIONS, "cwd", json!(""), 400),
         (SESSIONS, "cwd", json!("/\0"), 403),
         (SESSIONS, "system", json!("x".repeat(200_000)), 400),
         (SESSIONS, "colour", json!("red"), 400),
@@ -162,6 +163,9 @@ async fn visitors_who_are_not_let_in() {
             ("a wrong key", head(path, "ostler_nobody"), 401),
             ("no key", plain.replace("\r\nx-api-key: ostler_owner", ""), 401),
             ("another name", format!("{plain}\r\nhost: evil.example"), 403),
+            ("two names", format!("{plain}\r\nhost: {}\r\nhost: evil.example", house.address), 400),
+            ("one name twice", format!("{plain}\r\nhost: {0}\r\nhost: {0}", house.address), 400),
+            ("another server", plain.replace("POST ", "POST http://evil.example"), 403),
             ("a page of another place", format!("{plain}\r\norigin: http://evil.example"), 403),
             ("a page of nowhere", format!("{plain}\r\norigin: null"), 403),
         ];
@@ -178,6 +182,20 @@ async fn visitors_who_are_not_let_in() {
     }
     assert_eq!(house.stage.log(|log| log.started.len()), 0);
     assert_lives(&house).await;
+    house.close().await;
+}
+
+/// It used to be looked for where the server happened to be started.
+#[tokio::test]
+async fn a_folder_is_named_by_its_absolute_path() {
+    let house = House::open(Limits::default()).await;
+    for path in [MESSAGES, CHAT, RESPONSES] {
+        for (folder, status) in [("work", 400), ("../work", 400), ("~", 400), ("/nowhere", 403)] {
+            let head = format!("{}\r\nx-ostler-cwd: {folder}", head(path, "ostler_owner"));
+            assert_refused(path, &house.get(&head, &good(path).to_string()).await, status, folder);
+        }
+    }
+    assert_eq!(house.stage.log(|log| log.started.len()), 0);
     house.close().await;
 }
 

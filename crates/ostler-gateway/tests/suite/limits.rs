@@ -130,6 +130,13 @@ async fn whatever_is_asked_is_meant_for_us_bounded_and_counted() {
     let mut answer = Vec::new();
     let _ = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer)).await.unwrap();
     assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 431"));
+    // The documented limit is the one that holds, and what is just above it is told so.
+    for (length, status) in [(60_000, 200), (65_000, 200), (66_000, 431), (100_000, 431)] {
+        let got = house.get(&format!("GET /healthz HTTP/1.1\r\nx-long: {}", "x".repeat(length)), "").await;
+        assert_eq!(got.status, status, "a head of {length} bytes");
+    }
+    let many: String = (0..97).map(|number| format!("\r\nx-{number}: y")).collect();
+    assert_eq!(house.get(&format!("GET /healthz HTTP/1.1{many}"), "").await.status, 200);
     let many: String = (0..200).map(|number| format!("\r\nx-{number}: y")).collect();
     assert_eq!(house.get(&format!("GET /healthz HTTP/1.1{many}"), "").await.status, 431);
     let got = house.get("GET /healthz HTTP/1.1", "").await;
