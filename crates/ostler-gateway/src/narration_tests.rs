@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::wire::{Delivery, Format, Head, Told as Usages};
+use crate::wire::{Delivery, Format, Head, Told as Usages, ToolNames};
 
 fn said(text: &str, part: Part) -> AgentEvent {
     AgentEvent::Said { text: text.to_owned(), part, within: None }
@@ -124,7 +124,8 @@ fn words(format: Format, stream: &str) -> String {
 }
 
 fn streamed(format: Format, pieces: &[Piece]) -> String {
-    let head = Head { id: "1".to_owned(), model: "claude".to_owned(), created: 0 };
+    let head =
+        Head { id: "1".to_owned(), model: "claude".to_owned(), created: 0, tools: ToolNames::default() };
     let mut encoder = format.encoder(head, Delivery::Streamed { usage: Usages::Yes });
     let mut out = encoder.open();
     out.extend(pieces.iter().map(|piece| encoder.piece(piece)));
@@ -154,7 +155,7 @@ proptest! {
         let end = done(texts.last().map_or("", String::as_str));
         let uncut: Vec<AgentEvent> = texts.iter().map(|text| said(text, Part::Whole)).chain([end.clone()]).collect();
         let pieces: Vec<AgentEvent> = texts.iter().flat_map(|text| cut(text, &places)).chain([end]).collect();
-        let head = Head { id: "1".to_owned(), model: "claude".to_owned(), created: 0 };
+        let head = Head { id: "1".to_owned(), model: "claude".to_owned(), created: 0, tools: ToolNames::default() };
         for format in [Format::Messages, Format::Chat, Format::Responses] {
             let (uncut, cut) = (told(&uncut), told(&pieces));
             prop_assert_eq!(words(format, &streamed(format, &cut)), words(format, &streamed(format, &uncut)));

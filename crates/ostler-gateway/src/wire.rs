@@ -1,17 +1,22 @@
 //! Three APIs that programs speak: what they ask becomes canonical messages, and what the agent answers becomes what
 //! they expect, whole or as server-sent events. Nothing here knows a connection, a clock or a session.
 //!
-//! What an agent cannot honour (a temperature, a stop word) is left out and named in [`Request::ignored`]. What would
-//! make an answer wrong (more than one of them, a field that the real API refuses) is a [`Problem`].
+//! What an agent cannot honour (a temperature, a stop word) and what nobody knows is left out and named in
+//! [`Request::ignored`]. What would make another answer (more than one of them, probabilities), and what is malformed, is a
+//! [`Problem`]: no agent gets to see it.
 
 mod anthropic;
+mod at;
+mod blocks;
 mod chat;
 mod fields;
+pub(crate) mod ignored;
 mod problem;
 mod responses;
 mod tools;
+mod transcript;
 
-use ostler_agent::canonical::{self, Message};
+use ostler_agent::canonical::Message;
 use ostler_agent::event::Usage;
 use ostler_agent::history::History;
 use ostler_agent::offering::Tool;
@@ -19,6 +24,11 @@ use serde_json::Value;
 
 use crate::pool::BrokenOff;
 pub use problem::{Kind, Problem};
+pub(crate) use responses::custom_call;
+pub use tools::ToolNames;
+
+/// The field that has the conversation, in most APIs.
+const MESSAGES: &str = "messages";
 
 /// An API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +56,11 @@ pub struct Request {
     pub delivery: Delivery,
     /// Tools that the program offers and runs itself.
     pub tools: Vec<Tool>,
+    /// What some of them are for the program.
+    pub tool_names: ToolNames,
     /// The answer that this one follows, for programs that send only what is new.
     pub follows: Option<String>,
-    /// Fields that have no effect, in order.
+    /// Names of what has no effect, in order.
     pub ignored: Vec<String>,
     /// Who asks, by the program's own account.
     pub user: Option<String>,
@@ -95,6 +107,8 @@ pub struct Head {
     pub model: String,
     /// When, in seconds since 1970.
     pub created: i64,
+    /// What tools are for the program that asks.
+    pub tools: ToolNames,
 }
 
 /// A piece of an answer.
@@ -224,7 +238,8 @@ impl Format {
     pub fn problem(self, problem: &Problem) -> Value {
         match self {
             Self::Messages => problem.of_anthropic(),
-            Self::Chat | Self::Responses => problem.of_openai(),
+            Self::Chat => problem.of_openai(),
+            Self::Responses => responses::renamed(problem).of_openai(),
         }
     }
 }
@@ -282,11 +297,9 @@ fn flush(parts: &mut Vec<Part>, text: &mut String) {
     }
 }
 
-/// The conversation, from messages in Anthropic's form.
-fn history(messages: &[Value]) -> Result<History, Problem> {
-    let messages: Vec<Message> =
-        canonical::read(messages).map_err(|error| Problem::invalid(&error.to_string()).about("messages"))?;
-    History::of(messages).map_err(|error| Problem::invalid(&error.to_string()).about("messages"))
+/// A conversation whose last word is the user's.
+fn asked(messages: Vec<Message>) -> Result<History, Problem> {
+    History::of(messages).map_err(|error| Problem::invalid(&error.to_string()).about(MESSAGES))
 }
 
 /// Server-sent events with a name.
@@ -297,3 +310,7 @@ fn event(name: &str, data: &Value) -> String {
 #[cfg(test)]
 #[path = "wire_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "wire/malformed_tests.rs"]
+mod malformed_tests;

@@ -4,7 +4,12 @@ use serde_json::json;
 use super::*;
 
 fn head() -> Head {
-    Head { id: "0a1b".to_owned(), model: "claude/opus".to_owned(), created: 1_790_000_000 }
+    Head {
+        id: "0a1b".to_owned(),
+        model: "claude/opus".to_owned(),
+        created: 1_790_000_000,
+        tools: ToolNames::default(),
+    }
 }
 
 /// Two texts, a call, and what it took.
@@ -245,26 +250,28 @@ fn what_is_wrong_is_told_with_its_field() {
         (messages(json!({"messages": []})), "messages"),
         (messages(json!({"messages": [{"role": "assistant", "content": "x"}]})), "messages"),
         (messages(json!({"messages": [{"role": "system", "content": "x"}]})), "messages"),
-        (messages(json!({"messages": [{"role": "user"}]})), "messages"),
+        (messages(json!({"messages": [{"role": "user"}]})), "messages[0].content"),
         (messages(json!({"messages": "x"})), "messages"),
         (messages(json!({"stream": "yes"})), "stream"),
         (messages(json!({"system": 7})), "system"),
-        (messages(json!({"invented": 1})), "invented"),
         (messages(json!({"thread": {"type": "create"}})), "thread"),
         (messages(json!({"compaction": {}})), "compaction"),
         (chat(json!({"functions": []})), "functions"),
         (chat(json!({"function_call": "auto"})), "function_call"),
         (chat(json!({"n": 2})), "n"),
         (chat(json!({"logprobs": true})), "logprobs"),
-        (chat(json!({"invented": 1})), "invented"),
-        (chat(json!({"messages": [{"role": "robot", "content": "x"}]})), "messages[0]"),
-        (chat(json!({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]})), "messages[0]"),
+        (chat(json!({"messages": [{"role": "robot", "content": "x"}]})), "messages[0].role"),
+        (
+            chat(json!({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]})),
+            "messages[0].content[0].type",
+        ),
         (chat(json!({"messages": [{"role": "system", "content": "x"}]})), "messages"),
         (responses(json!({"input": 7})), "input"),
         (responses(json!({"input": [{"type": "item_reference", "id": "x"}]})), "input[0]"),
         (responses(json!({"background": true})), "background"),
+        (responses(json!({"prompt": {"id": "p"}})), "prompt"),
+        (responses(json!({"instructions": 7})), "instructions"),
         (responses(json!({"conversation": "c"})), "conversation"),
-        (responses(json!({"invented": 1})), "invented"),
     ];
     for ((format, body), field) in table {
         let problem = format.read(&body).expect_err(&body.to_string());

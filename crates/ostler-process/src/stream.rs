@@ -237,11 +237,11 @@ impl Session {
         self.prompt(message)
     }
 
+    /// Texts stay apart: what a program adds to a prompt of its user's is no part of it.
     fn prompt(&mut self, message: &Message) -> Result<(), SessionError> {
-        let order = if message.is_text() {
-            Order::Prompt(message.text())
-        } else {
-            Order::Content(message.written()["content"].clone())
+        let order = match message.blocks.as_slice() {
+            [Block::Text(text)] => Order::Prompt(text.clone()),
+            _ => Order::Content(message.written()["content"].clone()),
         };
         self.say(&order)
     }

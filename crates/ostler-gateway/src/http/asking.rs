@@ -23,7 +23,7 @@ use crate::conversations::Recorder;
 use crate::live::Start;
 use crate::narration::Narration;
 use crate::pool::{Beside, Turn};
-use crate::wire::{Delivery, Format, Head, Kind, Piece, Problem};
+use crate::wire::{Delivery, Format, Head, Kind, Piece, Problem, ignored};
 
 /// How long the first word is waited for before an answer is begun. What fails until then has a status of its own.
 const FIRST_WORD: Duration = Duration::from_secs(10);
@@ -93,7 +93,8 @@ impl<S: Start> Gateway<S> {
             return Err(problem);
         }
         let id = recorder.turn().to_owned();
-        let head = Head { id, model: request.model.clone(), created: seconds_now() };
+        let (model, tools) = (request.model.clone(), request.tool_names.clone());
+        let head = Head { id, model, created: seconds_now(), tools };
         let answer = self.complete(Turn { terms, history, slash }, recorder, asks);
         let mut response = match request.delivery {
             Delivery::Whole => whole(format, &head, answer).await?,
@@ -103,7 +104,7 @@ impl<S: Start> Gateway<S> {
                 response.map(|body| Lasting::body(body, underway))
             }
         };
-        if let Ok(ignored) = HeaderValue::from_str(&request.ignored.join(", "))
+        if let Ok(ignored) = HeaderValue::from_str(&ignored::list(&request.ignored))
             && !request.ignored.is_empty()
         {
             response.headers_mut().insert(IGNORED, ignored);

@@ -188,7 +188,7 @@ fn content(sent: Sent, generator: &mut SchemaGenerator) -> Option<Value> {
     })
 }
 
-/// What a request of a provider's API may have: exactly the fields that are read.
+/// What a request of a provider's API may have: the fields that are read or known to have no effect. Others have none.
 fn fields(format: Format) -> Value {
     let (heard, ignored) = format.fields();
     let mut properties: Map<String, Value> = Map::new();
@@ -206,7 +206,12 @@ fn fields(format: Format) -> Value {
         Format::Chat => json!(["model", "messages"]),
         Format::Responses => json!(["model", "input"]),
     };
-    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": {"description": "Has no effect; named in `x-ostler-ignored`."},
+    })
 }
 
 fn kind(name: &str) -> Value {

@@ -8,13 +8,16 @@ use serde_json::Value;
 use super::Gateway;
 use super::responses::{kept, told};
 use crate::live::Start;
-use crate::wire::{Format, Problem, Request};
+use crate::wire::{Format, Problem, Request, custom_call};
 
 /// Stands for a part of an answer.
 const REFERENCE: &str = "item_reference";
 
 /// How the ids of parts begin, before that of their turn.
-const PARTS: [&str; 2] = ["msg_", "fc_"];
+const PARTS: [&str; 3] = ["msg_", FUNCTION, CUSTOM];
+const FUNCTION: &str = "fc_";
+/// A call of a custom tool, which is kept as one of a function: its id tells what it was for the program.
+const CUSTOM: &str = "ctc_";
 
 /// How the ids of answers begin.
 const ANSWER: &str = "resp_";
@@ -57,7 +60,11 @@ impl<S: Start> Gateway<S> {
             answers.insert(turn.to_owned(), told(turn, &kept(&conversation, turn).await.ok()?));
         }
         let parts = answers.get(turn)?["output"].as_array()?;
-        parts.iter().find(|part| part["id"] == id).cloned()
+        let kept_id = |id: &str| id.strip_prefix(CUSTOM).map(|rest| format!("{FUNCTION}{rest}"));
+        match kept_id(id) {
+            Some(kept_id) => parts.iter().find(|part| part["id"] == kept_id).map(custom_call),
+            None => parts.iter().find(|part| part["id"] == id).cloned(),
+        }
     }
 
     /// What was said to the model among what was asked stays said in the answers that follow. Instructions do not: they

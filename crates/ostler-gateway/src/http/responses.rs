@@ -13,7 +13,7 @@ use super::{Gateway, body, refuse};
 use crate::conversations::{Conversation, Ending, Kept, Unkept};
 use crate::live::Start;
 use crate::narration::Narration;
-use crate::wire::{Format, Head, Kind, Piece, Problem};
+use crate::wire::{Format, Head, Kind, Piece, Problem, ToolNames};
 
 /// How the ids of answers begin, in each API.
 const PREFIXES: [(&str, Format); 3] =
@@ -38,7 +38,9 @@ pub(super) async fn kept(conversation: &Arc<Conversation>, turn: &str) -> Result
 
 /// An answer as it stands.
 pub(super) fn told(turn: &str, kept: &Kept) -> Value {
-    let head = Head { id: turn.to_owned(), model: kept.model.clone(), created: kept.at / 1_000 };
+    // What tools were for the program is not in the journal: each is a function.
+    let tools = ToolNames::default();
+    let head = Head { id: turn.to_owned(), model: kept.model.clone(), created: kept.at / 1_000, tools };
     let mut narration = Narration::default();
     let mut pieces: Vec<Piece> = kept.events.iter().flat_map(|event| narration.hear(event)).collect();
     let outcome = match kept.end {

@@ -1,92 +1,12 @@
 //! Anthropic Messages.
 
+mod request;
+
 use ostler_agent::event::Usage;
 use serde_json::{Value, json};
 
-use super::fields::{Fields, flag, list, named, text};
-use super::problem::THREAD;
-use super::tools;
-use super::{
-    Answer, Delivery, Encoder, Format, Head, Part, Piece, Problem, Request, Stop, Told, event, history,
-};
-
-pub(super) const FIELDS: Fields = Fields {
-    heard: &[
-        "compaction",
-        "messages",
-        "metadata",
-        "model",
-        "service_tier",
-        "stream",
-        "system",
-        "thread",
-        "tool_choice",
-        "tools",
-    ],
-    ignored: &[
-        "cache_control",
-        "container",
-        "context_management",
-        "diagnostics",
-        "fallback_credit_token",
-        "fallbacks",
-        "inference_geo",
-        "max_tokens",
-        "mcp_servers",
-        "output_config",
-        "output_format",
-        "speed",
-        "stop_sequences",
-        "temperature",
-        "thinking",
-        "top_k",
-        "top_p",
-        "user_profile_id",
-        "workspace_id",
-    ],
-};
-
-pub(super) fn read(body: &Value) -> Result<Request, Problem> {
-    let mut ignored = FIELDS.ignored(body)?;
-    if !body["max_tokens"].is_u64() {
-        return Err(Problem::field("max_tokens", "this field must be a number"));
-    }
-    if !body["compaction"].is_null() {
-        return Err(Problem::field("compaction", "the agent shortens its conversations by itself"));
-    }
-    if !body["thread"].is_null() {
-        return Err(Problem::field(THREAD, "send the conversation, or name it in x-ostler-conversation"));
-    }
-    let delivery = match flag(body, "stream")? {
-        Told::Yes => Delivery::Streamed { usage: Told::Yes },
-        Told::No => Delivery::Whole,
-    };
-    let tools = tools::read(Format::Messages, body, &mut ignored)?;
-    Ok(Request {
-        model: named(body, "model")?,
-        history: history(list(body, "messages")?)?,
-        system: system(&body["system"])?,
-        carried: None,
-        delivery,
-        tools,
-        follows: None,
-        ignored,
-        user: body["metadata"]["user_id"].as_str().map(str::to_owned),
-        is_kept: true,
-    })
-}
-
-fn system(system: &Value) -> Result<Option<String>, Problem> {
-    let system = match system {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => {
-            blocks.iter().map(|block| text(&block["text"])).collect::<Vec<_>>().join("\n\n")
-        }
-        _ => return Err(Problem::field("system", "this field must be a text or a list of texts")),
-    };
-    Ok((!system.is_empty()).then_some(system))
-}
+use super::{Answer, Encoder, Head, Part, Piece, Problem, Stop, event};
+pub(super) use request::{FIELDS, read};
 
 fn stop_word(stop: Stop) -> &'static str {
     match stop {

@@ -1,152 +1,22 @@
 //! OpenAI Responses.
 
+mod request;
+
 use ostler_agent::event::Usage;
 use serde_json::{Value, json};
 
-use super::chat::{called, picture};
-use super::fields::{Fields, flag, named, text};
-use super::tools;
-use super::{
-    Answer, BrokenOff, Delivery, Encoder, End, Format, Head, Part, Piece, Problem, Request, Stop, Told,
-    event, history,
-};
+use super::tools::{Takes, custom_input};
+use super::{Answer, BrokenOff, Encoder, End, Head, MESSAGES, Part, Piece, Problem, Stop, event};
+use request::ITEMS;
+pub(super) use request::{FIELDS, read};
 
-pub(super) const FIELDS: Fields = Fields {
-    heard: &[
-        "conversation",
-        "input",
-        "instructions",
-        "metadata",
-        "model",
-        "parallel_tool_calls",
-        "previous_response_id",
-        "safety_identifier",
-        "service_tier",
-        "store",
-        "stream",
-        "stream_options",
-        "tool_choice",
-        "tools",
-        "user",
-    ],
-    ignored: &[
-        "access_programs",
-        "background",
-        "context_management",
-        "image",
-        "include",
-        "max_output_tokens",
-        "max_tool_calls",
-        "moderation",
-        "prompt",
-        "prompt_cache_key",
-        "prompt_cache_options",
-        "prompt_cache_retention",
-        "reasoning",
-        "temperature",
-        "text",
-        "top_logprobs",
-        "top_p",
-        "truncation",
-    ],
-};
+/// What a call of a custom tool is called.
+const CUSTOM_CALL: &str = "custom_tool_call";
 
-pub(super) fn read(body: &Value) -> Result<Request, Problem> {
-    let mut ignored = FIELDS.ignored(body)?;
-    if body["background"] == true {
-        return Err(Problem::field("background", "an answer is not kept for later"));
-    }
-    if !body["conversation"].is_null() {
-        return Err(Problem::field("conversation", "use previous_response_id, or send the conversation"));
-    }
-    let delivery = match flag(body, "stream")? {
-        Told::Yes => Delivery::Streamed { usage: Told::Yes },
-        Told::No => Delivery::Whole,
-    };
-    let mut carried: Vec<String> = Vec::new();
-    let mut messages = Vec::new();
-    match &body["input"] {
-        Value::String(text) => messages.push(json!({"role": "user", "content": text})),
-        Value::Array(items) => {
-            for (at, item) in items.iter().enumerate() {
-                let read = one(item).map_err(|error| Problem::field(&format!("input[{at}]"), error))?;
-                match read {
-                    Read::System(text) => carried.push(text),
-                    Read::Message(message) => messages.push(message),
-                    Read::Nothing => {}
-                }
-            }
-        }
-        _ => return Err(Problem::field("input", "this field must be a text or a list")),
-    }
-    let tools = tools::read(Format::Responses, body, &mut ignored)?;
-    Ok(Request {
-        model: named(body, "model")?,
-        history: history(&messages)?,
-        system: body["instructions"].as_str().filter(|text| !text.is_empty()).map(str::to_owned),
-        carried: (!carried.is_empty()).then(|| carried.join("\n\n")),
-        delivery,
-        tools,
-        follows: body["previous_response_id"].as_str().map(str::to_owned),
-        ignored,
-        user: body["user"].as_str().map(str::to_owned),
-        is_kept: body["store"] != false,
-    })
-}
-
-enum Read {
-    System(String),
-    Message(Value),
-    Nothing,
-}
-
-/// An item in the canonical form's terms.
-fn one(item: &Value) -> Result<Read, &'static str> {
-    match item["type"].as_str().unwrap_or("message") {
-        "message" => match text(&item["role"]) {
-            "system" | "developer" => {
-                let blocks = content(&item["content"])?;
-                let texts: Vec<&str> = blocks.iter().map(|block| text(&block["text"])).collect();
-                Ok(Read::System(texts.join("\n\n")))
-            }
-            role @ ("user" | "assistant") => {
-                Ok(Read::Message(json!({"role": role, "content": content(&item["content"])?})))
-            }
-            _ => Err("the role must be system, developer, user or assistant"),
-        },
-        "function_call" => {
-            let call = called(&item["call_id"], item);
-            Ok(Read::Message(json!({"role": "assistant", "content": [call]})))
-        }
-        "function_call_output" => {
-            let output = match &item["output"] {
-                Value::String(text) => json!(text),
-                parts => json!(content(parts)?),
-            };
-            let block = json!({"type": "tool_result", "tool_use_id": item["call_id"], "content": output});
-            Ok(Read::Message(json!({"role": "user", "content": [block]})))
-        }
-        // The model's words to itself are the provider's to check, and the agent keeps its own.
-        "reasoning" => Ok(Read::Nothing),
-        _ => Err("an item must be a message, a function_call or its output, or reasoning"),
-    }
-}
-
-fn content(content: &Value) -> Result<Vec<Value>, &'static str> {
-    match content {
-        Value::String(text) => Ok(vec![json!({"type": "text", "text": text})]),
-        Value::Array(parts) => parts.iter().map(part).collect(),
-        _ => Err("the content must be a text or a list"),
-    }
-}
-
-fn part(part: &Value) -> Result<Value, &'static str> {
-    match text(&part["type"]) {
-        "input_text" | "output_text" => Ok(json!({"type": "text", "text": part["text"]})),
-        "refusal" => Ok(json!({"type": "text", "text": part["refusal"]})),
-        "input_image" => picture(text(&part["image_url"])),
-        _ => Err("a part must be input_text, output_text, refusal or input_image"),
-    }
+/// A problem with this API's name for the conversation: what is behind the APIs has one name for it.
+pub(super) fn renamed(problem: &Problem) -> Problem {
+    let is_theirs = problem.field.as_deref() == Some(MESSAGES);
+    if is_theirs { problem.clone().about(ITEMS) } else { problem.clone() }
 }
 
 fn usage_json(usage: &Usage) -> Value {
@@ -231,15 +101,39 @@ fn message(id: &str, text: &str, status: &str) -> Value {
     json!({"type": "message", "id": id, "role": "assistant", "status": status, "content": content})
 }
 
-fn call_item(head: &Head, at: usize, id: &str, tool: &str, arguments: &str, status: &str) -> Value {
-    json!({
-        "type": "function_call",
-        "id": format!("fc_{}_{at}", head.id),
-        "call_id": id,
-        "name": tool,
-        "arguments": arguments,
-        "status": status,
-    })
+/// A call. While it is being written it is not told what it is called with.
+fn call_item(head: &Head, at: usize, id: &str, tool: &str, input: Option<&Value>) -> Value {
+    let named = head.tools.of(tool);
+    let status = if input.is_some() { "completed" } else { "in_progress" };
+    let mut item = match named.takes {
+        Takes::Object => json!({
+            "type": "function_call",
+            "id": format!("fc_{}_{at}", head.id),
+            "call_id": id,
+            "name": named.name,
+            "arguments": input.map(Value::to_string).unwrap_or_default(),
+            "status": status,
+        }),
+        Takes::Text => json!({
+            "type": CUSTOM_CALL,
+            "id": format!("ctc_{}_{at}", head.id),
+            "call_id": id,
+            "name": named.name,
+            "input": input.map(custom_input).unwrap_or_default(),
+            "status": status,
+        }),
+    };
+    if let Some(namespace) = named.namespace {
+        item["namespace"] = json!(namespace);
+    }
+    item
+}
+
+/// A call that is kept as one of a function, as the call of a custom tool that it was.
+pub(crate) fn custom_call(item: &Value) -> Value {
+    let arguments: Value =
+        item["arguments"].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    json!({"type": CUSTOM_CALL, "call_id": item["call_id"], "name": item["name"], "input": custom_input(&arguments)})
 }
 
 fn message_id(head: &Head, at: usize) -> String {
@@ -249,7 +143,7 @@ fn message_id(head: &Head, at: usize) -> String {
 pub(super) fn whole(head: &Head, answer: &Answer) -> Value {
     let output = answer.parts.iter().enumerate().map(|(at, part)| match part {
         Part::Text(text) => message(&message_id(head, at), text, "completed"),
-        Part::Call { id, tool, input } => call_item(head, at, id, tool, &input.to_string(), "completed"),
+        Part::Call { id, tool, input } => call_item(head, at, id, tool, Some(input)),
     });
     let output: Vec<Value> = output.collect();
     let standing = match answer.end {
@@ -323,17 +217,24 @@ impl Stream {
     }
 
     fn call(&mut self, id: &str, tool: &str, input: &Value) -> String {
-        let (at, arguments) = (self.at(), input.to_string());
-        let begun = call_item(&self.head, at, id, tool, "", "in_progress");
-        let item = call_item(&self.head, at, id, tool, &arguments, "completed");
+        let at = self.at();
+        let begun = call_item(&self.head, at, id, tool, None);
+        let item = call_item(&self.head, at, id, tool, Some(input));
         let place = json!({"output_index": at, "item_id": item["id"]});
         let (mut delta, mut whole) = (place.clone(), place);
-        delta["delta"] = json!(arguments);
-        whole["arguments"] = json!(arguments);
-        whole["name"] = json!(tool);
+        // The field of the item, and what its events are called.
+        let (field, events) = match item["type"] == CUSTOM_CALL {
+            true => ("input", "response.custom_tool_call_input"),
+            false => ("arguments", "response.function_call_arguments"),
+        };
+        delta["delta"] = item[field].clone();
+        whole[field] = item[field].clone();
+        if field == "arguments" {
+            whole["name"] = item["name"].clone();
+        }
         let mut out = self.event("response.output_item.added", json!({"output_index": at, "item": begun}));
-        out += &self.event("response.function_call_arguments.delta", delta);
-        out += &self.event("response.function_call_arguments.done", whole);
+        out += &self.event(&format!("{events}.delta"), delta);
+        out += &self.event(&format!("{events}.done"), whole);
         out + &self.done(item)
     }
 }

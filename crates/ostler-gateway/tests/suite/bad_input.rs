@@ -26,6 +26,13 @@ fn good(path: &str) -> Value {
     }
 }
 
+/// A conversation with a call, and what came of it.
+fn result_of(content: Value) -> Value {
+    json!([{"role": "user", "content": "q"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "t", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": content}]}])
+}
+
 /// Whether it is a problem of this status in that API's own shape.
 fn assert_refused(path: &str, got: &Got, status: u16, what: &str) {
     assert_eq!(got.status, status, "{path}, {what}: {}", got.body);
@@ -111,14 +118,18 @@ async fn conversations_that_cannot_be_gone_on_with() {
         (MESSAGES, "model", json!("gpt-4o"), 404),
         (MESSAGES, "model", json!(7), 400),
         (MESSAGES, "stream", json!("yes"), 400),
-        (MESSAGES, "colour", json!("red"), 400),
         (CHAT, "messages", json!([]), 400),
         (CHAT, "messages", messages(&[("user", "a"), ("assistant", "b")]), 400),
         (CHAT, "messages", json!([null]), 400),
+        (MESSAGES, "messages", result_of(json!([null])), 400),
+        (MESSAGES, "messages", result_of(json!(7)), 400),
+        (CHAT, "messages", json!([{"role": "user", "content": [{"type": "text", "text": null}]}]), 400),
+        (RESPONSES, "input", json!([{"role": "user", "content": [null]}]), 400),
+        (MESSAGES, "n", json!(2), 400),
+        (RESPONSES, "top_logprobs", json!(2), 400),
         (CHAT, "n", json!(2), 400),
         (CHAT, "logprobs", json!(true), 400),
         (CHAT, "model", json!("gpt-4o"), 404),
-        (CHAT, "colour", json!("red"), 400),
         (RESPONSES, "input", json!([]), 400),
         (RESPONSES, "input", Value::Null, 400),
         (RESPONSES, "input", json!([{"type": "dance"}]), 400),
@@ -127,7 +138,6 @@ async fn conversations_that_cannot_be_gone_on_with() {
         (RESPONSES, "previous_response_id", json!("../../etc/passwd"), 400),
         (RESPONSES, "background", json!(true), 400),
         (RESPONSES, "model", json!("gpt-4o"), 404),
-        (RESPONSES, "colour", json!("red"), 400),
         (SESSIONS, "model", json!("gpt-4o"), 404),
         (SESSIONS, "model", json!(7), 400),
         (SESSIONS, "cwd", json!("../.."), 400),
@@ -151,6 +161,63 @@ async fn conversations_that_cannot_be_gone_on_with() {
     }
     assert_eq!(house.stage.log(|log| log.started.len()), 0, "nothing was started for any of it");
     assert_lives(&house).await;
+    house.close().await;
+}
+
+/// Programs send what other servers know, and what is newer than this one.
+#[tokio::test]
+async fn fields_and_parts_that_nobody_knows_have_no_effect_and_are_named() {
+    let house = House::open(Limits::default()).await;
+    let unknown = [("chat_id", json!("c")), ("client_metadata", json!({"a": 1})), ("num_ctx", json!(4096))];
+    for path in [MESSAGES, CHAT, RESPONSES] {
+        let mut body = good(path);
+        for (field, value) in &unknown {
+            body[field] = value.clone();
+        }
+        body["pro\r\nvider"] = json!({});
+        let field = if path == RESPONSES { "input" } else { "messages" };
+        body[field] = json!([{"role": "user", "content": [{"type": "hologram"},
+            {"type": if path == RESPONSES { "input_text" } else { "text" }, "text": "say one"}]}]);
+        body["tools"] = json!([{"type": "web_search_20250305", "name": "web_search"}]);
+        let got = house.post(path, "ostler_1", &body).await;
+        assert_eq!(got.status, 200, "{path}: {}", got.body);
+        let ignored = got.head.lines().find_map(|line| line.strip_prefix("x-ostler-ignored: ")).unwrap();
+        let limit = if path == MESSAGES { "max_tokens, " } else { "" };
+        let want = format!(
+            "chat_id, client_metadata, {limit}{field}.content.hologram, num_ctx, pro??vider, tools.web_search_20250305"
+        );
+        let want: Vec<&str> = want.split(", ").collect();
+        let mut names: Vec<&str> = ignored.split(", ").collect();
+        names.sort_unstable();
+        let mut sorted = want.clone();
+        sorted.sort_unstable();
+        assert_eq!(names, sorted, "{path}");
+        // It names a tool that is not there.
+        body["tool_choice"] = json!({"type": "web_search_20250305"});
+        assert_refused(path, &house.post(path, "ostler_1", &body).await, 400, "tool_choice");
+    }
+    house.close().await;
+}
+
+/// What is behind the APIs has one name for the conversation; this one has another.
+#[tokio::test]
+async fn a_problem_names_the_field_that_its_api_has() {
+    let house = House::open(Limits::default()).await;
+    let call = json!({"type": "function_call", "call_id": "a", "name": "t", "arguments": "{}"});
+    let (user, file) = (json!({"role": "user", "content": "x"}), json!([{"type": "input_file"}]));
+    let table = [
+        (json!([user, call, user]), "input"),
+        (json!([user, user, {"role": "user", "content": file}]), "input[2].content[0].type"),
+        (json!([]), "input"),
+    ];
+    for (input, param) in table {
+        let got = house.post(RESPONSES, "ostler_1", &json!({"model": "claude", "input": input})).await;
+        assert_eq!((got.status, &got.json()["error"]["param"]), (400, &json!(param)), "{}", got.body);
+    }
+    let messages = json!([user, {"role": "assistant", "tool_calls": [
+        {"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}}]}, user]);
+    let got = house.post(CHAT, "ostler_1", &json!({"model": "claude", "messages": messages})).await;
+    assert_eq!((got.status, &got.json()["error"]["param"]), (400, &json!("messages")), "{}", got.body);
     house.close().await;
 }
 
