@@ -87,7 +87,7 @@ async fn the_fields_that_are_described_are_those_that_are_read() {
                 true => assert!(got.status == 200 && is_named, "{path} {name}: {}", got.body),
                 // What is read is read: it is right, or it is told what is wrong.
                 false => {
-                    assert!(!is_named && (got.status == 200 || got.body.contains(name)), "{path} {name}")
+                    assert!(!is_named && (got.status == 200 || got.body.contains(name)), "{path} {name}");
                 }
             }
         }

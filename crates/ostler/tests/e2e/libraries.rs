@@ -3,6 +3,7 @@
 //! What they are told to do is in `clients/api.py` and `clients/api.mjs`. Conversations are sent back as the libraries'
 //! own objects. That a session was found again is told by the processes of the agent and by what the model was told.
 
+mod agents;
 mod calling;
 mod ground;
 mod leaving;

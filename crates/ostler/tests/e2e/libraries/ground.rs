@@ -57,8 +57,15 @@ impl Ground {
     }
 
     pub(crate) async fn tapped_with(args: &[&str]) -> Option<Self> {
+        Self::scripted(SCRIPT, args, "").await
+    }
+
+    /// With this script, and this configuration.
+    pub(crate) async fn scripted(script: &str, args: &[&str], config: &str) -> Option<Self> {
         let (program, folder) = (Player::ClaudeStream.binary()?, folder());
-        let play = script::parse("test", SCRIPT, Format::Toml).unwrap();
+        fs::create_dir(folder.path().join("ostler")).unwrap();
+        fs::write(folder.path().join("ostler/config.toml"), config).unwrap();
+        let play = script::parse("test", script, Format::Toml).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Server::listen(address, Rehearsal::of(play)).await.unwrap();
         let tap = Tap::before(&server.url()).await;

@@ -60,7 +60,7 @@ impl Api {
 }
 
 /// Where the libraries are. `None`, told, if they need not be there.
-fn clients() -> Option<PathBuf> {
+pub(crate) fn clients() -> Option<PathBuf> {
     let folder = std::env::var_os("OSTLER_TEST_CLIENTS").map(PathBuf::from);
     let found =
         folder.filter(|folder| folder.join("python").is_dir() && folder.join("node_modules").is_dir());
