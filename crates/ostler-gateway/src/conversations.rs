@@ -2,13 +2,18 @@
 //! of JSON for each thing that happened, appended while it happens. So a conversation can be gone on with by its id, also
 //! after a restart, and what happened can be told again to one who was away.
 //!
-//! What is kept is bounded: so many conversations and so many bytes for each tenant. The one that was touched longest ago
-//! goes first. Files are for their owner alone.
+//! A conversation is on disk once one of its turns has a session: a request that is refused leaves nothing. What is kept
+//! is bounded for each tenant ([`Bounds`]); `eviction` says what goes first, and `gone` remembers names whose
+//! conversation went, so that nobody goes on with an empty one. Files are for their owner alone.
 
 mod conversation;
+mod eviction;
+mod gone;
 mod line;
+mod partial;
 mod reading;
 mod recorder;
+mod repair;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
@@ -22,11 +27,19 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 pub use conversation::{Conversation, Kept, Summary, Unkept};
+pub use eviction::{Bounds, Holding};
 pub use line::{Ending, Happened, KnownBy, Line, Opening, Settled, SoFar};
 pub use recorder::{Heard, Recorder, settled};
 
+use conversation::Keeping;
+use eviction::Candidate;
+use gone::Gone;
+
 /// Letters of an id.
 const ID_DIGITS: usize = 32;
+
+/// The last letters of an id that Ostler made: they follow from the others and the tenant.
+const CHECK_DIGITS: usize = 8;
 
 /// How the file of one is called, behind its id.
 const JOURNAL: &str = "ndjson";
@@ -37,70 +50,63 @@ const CUT: &str = "cut";
 /// How many a tenant begins before it is looked whether he has too many: looking takes a moment.
 const PRUNED_EVERY: usize = 16;
 
-/// How much is kept for one tenant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Conversations.
-    pub count: usize,
-    /// Bytes of all of them.
-    pub bytes: u64,
-}
-
-impl Default for Bounds {
-    /// A few weeks of somebody who talks much.
-    fn default() -> Self {
-        Self { count: 1_000, bytes: 256 << 20 }
-    }
-}
-
 /// All conversations.
 #[derive(Debug)]
 pub struct Conversations {
+    store: Arc<Store>,
+}
+
+/// What conversations share.
+#[derive(Debug)]
+pub(crate) struct Store {
     folder: PathBuf,
     bounds: Bounds,
+    /// Locked before the state of a conversation, never after it.
     known: Mutex<HashMap<String, Arc<Conversation>>>,
     /// How many each tenant has begun.
     begun: Mutex<HashMap<String, usize>>,
+    gone: Gone,
+}
+
+/// Which conversation a name means.
+#[derive(Debug)]
+pub enum Named {
+    /// This one.
+    Found(Arc<Conversation>),
+    /// One that was removed, or cannot be read. Whoever sends all of it may begin it again under this id, if there is one.
+    Gone(Option<String>),
+    /// None so far: a new one has this id.
+    New(String),
 }
 
 impl Conversations {
-    /// Those below a folder, which need not exist.
+    /// Those below a folder, which need not exist. A turn that a killed server left open is ended.
     pub fn open(folder: &Path, bounds: Bounds) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let mut known = HashMap::new();
+        let store = Arc::new(Store {
+            folder: folder.to_owned(),
+            bounds,
+            known: Mutex::default(),
+            begun: Mutex::default(),
+            gone: Gone::default(),
+        });
         for tenant in std::fs::read_dir(folder)?.flatten() {
+            store.gone.read(&tenant.path());
             for file in std::fs::read_dir(tenant.path()).into_iter().flatten().flatten() {
-                let path = file.path();
-                let is = |kind: &str| path.extension().is_some_and(|extension| extension == kind);
-                let is_whole = is(JOURNAL);
-                // What cannot be read as one is left where it is.
-                let found = (is_whole || is(CUT)).then(|| reading::find(&path).ok().flatten()).flatten();
-                if let Some(found) = found {
-                    let conversation = Conversation::found(found, path.with_extension(JOURNAL));
-                    if !is_whole {
-                        conversation.is_cut();
-                    }
-                    known.insert(conversation.id().to_owned(), Arc::new(conversation));
-                }
+                store.read(&file.path());
             }
         }
-        let tenants: HashSet<String> = known.values().map(|known| known.opening.tenant.clone()).collect();
-        let (known, begun) = (Mutex::new(known), Mutex::default());
-        let conversations = Self { folder: folder.to_owned(), bounds, known, begun };
+        let tenants: HashSet<String> =
+            store.known().values().map(|known| known.opening.tenant.clone()).collect();
         for tenant in tenants {
-            conversations.prune(&tenant);
+            store.prune(&tenant);
         }
-        Ok(conversations)
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Conversation>>> {
-        // Nothing under the lock can panic half-way.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Self { store })
     }
 
     /// The one with this id, if it is the tenant's. An owner of the machine has none that is not his.
     pub fn find(&self, tenant: Option<&str>, id: &str) -> Option<Arc<Conversation>> {
-        let found = self.known().get(id).cloned()?;
+        let found = self.store.known().get(id).cloned()?;
         tenant.is_none_or(|tenant| found.opening.tenant == tenant).then_some(found)
     }
 
@@ -112,90 +118,171 @@ impl Conversations {
     /// The one of this tenant that knows what a program sent, and that nobody asks in. Of several the one that was
     /// touched last, but one that knows all of it rather than its words.
     pub fn knowing(&self, tenant: &str, prior: &Known) -> Option<Arc<Conversation>> {
-        let known = self.known();
+        let known = self.store.known();
         let fitting = known.values().filter(|known| known.opening.tenant == tenant && known.answers(prior));
         fitting.max_by_key(|known| (known.knows_whole(prior), known.summary().touched_at)).cloned()
     }
 
     /// All of one tenant, or all, the one that was touched last first.
     pub fn list(&self, tenant: Option<&str>) -> Vec<Arc<Conversation>> {
-        let of_tenant =
-            |known: &&Arc<Conversation>| tenant.is_none_or(|tenant| known.opening.tenant == tenant);
-        let mut found: Vec<_> = self.known().values().filter(of_tenant).cloned().collect();
-        found.sort_by_key(|known| (std::cmp::Reverse(known.summary().touched_at), known.id().to_owned()));
-        found
+        self.store.list(tenant)
     }
 
-    /// The id of the conversation that a tenant calls so: the id of one of his own, or else a name, and the same name is
-    /// always the same one. An id of somebody else's is a name like any other.
-    pub fn id_named(&self, tenant: &str, name: &str) -> String {
-        match self.find(Some(tenant), name) {
-            Some(own) => own.id().to_owned(),
-            None => hex(&format!("{tenant}\n{name}"))[..ID_DIGITS].to_owned(),
+    /// The conversation that a tenant calls so: by the id of one of its own, or by a name, and the same name is always the
+    /// same one. An id of another tenant is a name like any other.
+    pub fn named(&self, tenant: &str, name: &str) -> Named {
+        let id = id_of_name(tenant, name);
+        if let Some(found) = [name, &id].into_iter().find_map(|id| self.find(Some(tenant), id)) {
+            return Named::Found(found);
         }
+        let folder = self.store.folder_of(tenant);
+        if is_made_id(tenant, name) || self.store.gone.has(&folder, name) {
+            return Named::Gone(Some(name.to_owned()));
+        }
+        // It is there, and could not be read.
+        if [JOURNAL, CUT].into_iter().any(|kind| folder.join(&id).with_extension(kind).exists()) {
+            return Named::Gone(None);
+        }
+        if self.store.gone.has(&folder, &id) { Named::Gone(Some(id)) } else { Named::New(id) }
     }
 
-    /// A new one. Its id in the opening is taken if there is one, and made up if it is empty. If he has one under that id
-    /// by now, it is that one.
-    pub fn begin(&self, mut opening: Opening) -> Arc<Conversation> {
-        let tenant = opening.tenant.clone();
-        let conversation = {
-            let mut known = self.known();
-            match known.get(&opening.conversation) {
-                Some(known) if known.opening.tenant == tenant => return known.clone(),
-                // It is nobody else's, whatever is asked for.
-                Some(_) => opening.conversation.clear(),
-                None => {}
-            }
-            if opening.conversation.is_empty() {
-                opening.conversation = Uuid::new_v4().simple().to_string();
-            }
-            let folder = self.folder.join(&hex(&tenant)[..ID_DIGITS / 2]);
-            let path = folder.join(format!("{}.{JOURNAL}", opening.conversation));
-            // Where it cannot be made, nothing can be written either, and that is told.
-            let _ = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-            let conversation = Arc::new(Conversation::new(opening, path));
-            known.insert(conversation.id().to_owned(), conversation.clone());
-            conversation
-        };
-        let is_looked_at = {
-            let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-            let begun = begun.entry(tenant.clone()).or_default();
-            *begun += 1;
-            begun.is_multiple_of(PRUNED_EVERY)
-        };
-        if is_looked_at {
-            self.prune(&tenant);
-        }
+    /// A new one, on disk at once. Its id in the opening is taken if there is one, and made up if it is empty. If the
+    /// tenant has one under that id by now, it is that one.
+    pub fn begin(&self, opening: Opening) -> Arc<Conversation> {
+        let conversation = self.insert(opening, Keeping::Provisional);
+        conversation.keep();
         conversation
     }
 
-    /// Forgets one, and removes what is kept of it.
-    pub fn remove(&self, conversation: &Conversation) {
-        self.known().remove(conversation.id());
-        conversation.lose();
+    /// The same, on disk once its first turn has a session. If that never happens nothing of it is left.
+    pub fn begin_provisional(&self, opening: Opening) -> Arc<Conversation> {
+        self.insert(opening, Keeping::Provisional)
     }
 
     /// A new one that is listed while it lives, and of which nothing is on disk.
     pub fn begin_unkept(&self, mut opening: Opening) -> Arc<Conversation> {
         opening.conversation.clear();
-        let conversation = self.begin(opening);
-        conversation.lose();
+        self.insert(opening, Keeping::Unkept)
+    }
+
+    fn insert(&self, mut opening: Opening, keeping: Keeping) -> Arc<Conversation> {
+        let mut known = self.store.known();
+        match known.get(&opening.conversation) {
+            Some(known) if known.opening.tenant == opening.tenant => return known.clone(),
+            // It is nobody else's, whatever is asked for.
+            Some(_) => opening.conversation.clear(),
+            None => {}
+        }
+        if opening.conversation.is_empty() {
+            opening.conversation = make_id(&opening.tenant);
+        }
+        let folder = self.store.folder_of(&opening.tenant);
+        let path = folder.join(format!("{}.{JOURNAL}", opening.conversation));
+        let store = Arc::downgrade(&self.store);
+        let conversation = Arc::new(Conversation::new(opening, path, store, keeping));
+        known.insert(conversation.id().to_owned(), conversation.clone());
         conversation
     }
 
-    fn prune(&self, tenant: &str) {
-        let (mut count, mut bytes) = (0_usize, 0_u64);
-        for conversation in self.list(Some(tenant)) {
-            let summary = conversation.summary();
-            count += 1;
-            bytes = bytes.saturating_add(summary.bytes);
-            let is_over = count > self.bounds.count || bytes > self.bounds.bytes;
-            if is_over && summary.turn.is_none() && count > 1 {
-                self.remove(&conversation);
-            }
+    /// Forgets one, and removes what is kept of it.
+    pub fn remove(&self, conversation: &Conversation) {
+        self.store.remove(conversation);
+    }
+}
+
+impl Store {
+    pub(crate) fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Conversation>>> {
+        // Nothing under the lock can panic half-way.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn folder_of(&self, tenant: &str) -> PathBuf {
+        self.folder.join(&hex(tenant)[..ID_DIGITS / 2])
+    }
+
+    /// Takes a file for a conversation, if it is one. What cannot be read as one is left where it is.
+    fn read(self: &Arc<Self>, path: &Path) {
+        let is = |kind: &str| path.extension().is_some_and(|extension| extension == kind);
+        let keeping = match (is(JOURNAL), is(CUT)) {
+            (true, _) => Keeping::Kept,
+            (_, true) => Keeping::Cut,
+            (false, false) => return,
+        };
+        if keeping == Keeping::Kept
+            && let Err(error) = repair::end_open_turn(path)
+        {
+            tracing::warn!(target: "ostler::http", %error, "a turn that was under way could not be ended");
+        }
+        if let Ok(Some(found)) = reading::find(path) {
+            let journal = path.with_extension(JOURNAL);
+            let conversation = Conversation::found(found, journal, Arc::downgrade(self), keeping);
+            self.known().insert(conversation.id().to_owned(), Arc::new(conversation));
         }
     }
+
+    fn list(&self, tenant: Option<&str>) -> Vec<Arc<Conversation>> {
+        let of_tenant =
+            |known: &&Arc<Conversation>| tenant.is_none_or(|tenant| known.opening.tenant == tenant);
+        let mut found: Vec<_> = self.known().values().filter(of_tenant).cloned().collect();
+        found.sort_by_cached_key(|known| {
+            (std::cmp::Reverse(known.summary().touched_at), known.id().to_owned())
+        });
+        found
+    }
+
+    /// One more of this tenant is on disk.
+    pub(crate) fn on_begun(&self, tenant: &str) {
+        let is_looked_at = {
+            let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+            let begun = begun.entry(tenant.to_owned()).or_default();
+            *begun += 1;
+            begun.is_multiple_of(PRUNED_EVERY)
+        };
+        if is_looked_at {
+            self.prune(tenant);
+        }
+    }
+
+    fn remove(&self, conversation: &Conversation) {
+        let (tenant, id) = (&conversation.opening.tenant, conversation.id());
+        // An id that Ostler made is known without a note.
+        if conversation.summary().holding == Holding::Something && !is_made_id(tenant, id) {
+            self.gone.note(&self.folder_of(tenant), id);
+        }
+        self.known().remove(id);
+        conversation.lose();
+    }
+
+    fn prune(&self, tenant: &str) {
+        let listed = self.list(Some(tenant));
+        let candidates: Vec<Candidate> = listed.iter().map(|known| Candidate::of(&known.summary())).collect();
+        for at in eviction::choose(&candidates, &self.bounds) {
+            self.remove(&listed[at]);
+        }
+    }
+}
+
+/// The id of a conversation that a tenant has a name for.
+fn id_of_name(tenant: &str, name: &str) -> String {
+    hex(&format!("{tenant}\n{name}"))[..ID_DIGITS].to_owned()
+}
+
+/// A new id. That Ostler made it for this tenant can be told from the id alone, also when the conversation is gone.
+fn make_id(tenant: &str) -> String {
+    let mut id = Uuid::new_v4().simple().to_string();
+    id.truncate(ID_DIGITS - CHECK_DIGITS);
+    let check = check_of(tenant, &id);
+    id + &check
+}
+
+fn check_of(tenant: &str, random: &str) -> String {
+    hex(&format!("{tenant}\nid\n{random}"))[..CHECK_DIGITS].to_owned()
+}
+
+/// Whether Ostler made this id for this tenant.
+fn is_made_id(tenant: &str, id: &str) -> bool {
+    let parts = (id.len() == ID_DIGITS).then(|| id.split_at_checked(ID_DIGITS - CHECK_DIGITS)).flatten();
+    parts.is_some_and(|(random, check)| check == check_of(tenant, random))
 }
 
 fn hex(text: &str) -> String {

@@ -18,7 +18,7 @@ mod turn;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ostler_agent::agent::Decision;
@@ -164,11 +164,22 @@ impl Limit {
 /// leaving it unread for too long: then it has no end.
 #[derive(Debug)]
 pub struct Answer {
-    events: mpsc::Receiver<Result<AgentEvent, TurnError>>,
+    progress: mpsc::Receiver<Progress>,
     settled: oneshot::Receiver<()>,
     stop: CancellationToken,
     broken_off: Arc<OnceLock<BrokenOff>>,
     _stop: DropGuard,
+}
+
+/// How far a turn has come.
+#[derive(Debug)]
+pub enum Progress {
+    /// It was not refused: it waits for a session, or one is being started.
+    Admitted,
+    /// A session has the question. Another one may get it, if that has ended.
+    Asked,
+    /// What the agent said or did, or why there is no more.
+    Event(Result<AgentEvent, TurnError>),
 }
 
 /// Why a turn was broken off.
@@ -194,18 +205,29 @@ impl Answer {
 
     /// What comes next. The last is the end of the turn, or an error; then nothing. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<AgentEvent, TurnError>> {
-        self.events.recv().await
+        std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
     /// The same, for whoever is polled.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<AgentEvent, TurnError>>> {
-        self.events.poll_recv(context)
+        loop {
+            match ready!(self.poll_progress(context)) {
+                Some(Progress::Admitted | Progress::Asked) => {}
+                Some(Progress::Event(event)) => return Poll::Ready(Some(event)),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// The same, and how far the turn has come before its first event.
+    pub fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<Option<Progress>> {
+        self.progress.poll_recv(context)
     }
 
     /// Breaks the turn off, and waits until the session waits again or is gone.
     pub async fn cancel(self) {
-        let Self { events, settled, stop: _, broken_off: _, _stop: stop } = self;
-        drop((events, stop));
+        let Self { progress, settled, stop: _, broken_off: _, _stop: stop } = self;
+        drop((progress, stop));
         // The task ends without a word where the pool itself is gone.
         let _ = settled.await;
     }
@@ -269,7 +291,7 @@ impl<S: Start> Pool<S> {
 
     /// The same, with what goes along with it.
     pub fn complete_beside(&self, turn: Turn, beside: Beside) -> Answer {
-        let (events, told) = mpsc::channel(UNREAD_EVENTS);
+        let (events, progress) = mpsc::channel(UNREAD_EVENTS);
         let (done, settled) = oneshot::channel();
         let stop = self.shared.stop.child_token();
         let guard = stop.clone().drop_guard();
@@ -285,7 +307,7 @@ impl<S: Start> Pool<S> {
             // Nobody need wait for it.
             let _ = done.send(());
         });
-        Answer { events: told, settled, stop: told_stop, broken_off, _stop: guard }
+        Answer { progress, settled, stop: told_stop, broken_off, _stop: guard }
     }
 
     /// Counts all further turns in these metrics.

@@ -1,10 +1,10 @@
 //! One conversation: its journal, what it came to, and whether somebody is asking in it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ostler_agent::canonical::Message;
@@ -16,10 +16,12 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::CUT;
+use super::eviction::Holding;
 use super::line::{Ending, Happened, Line, Opening, SoFar, VERSION};
+use super::partial::Partial;
 use super::reading::{self, Found, Told};
 use super::recorder::{Heard, Recorder};
+use super::{CUT, Store};
 
 /// Longest journal. What is longer is not gone on with by its id: the program has to send it.
 const LONGEST_JOURNAL: u64 = 32 << 20;
@@ -36,6 +38,7 @@ pub struct Conversation {
     /// What it began on.
     pub opening: Opening,
     path: PathBuf,
+    store: Weak<Store>,
     state: Mutex<State>,
     /// The number of its last line.
     told: watch::Sender<u64>,
@@ -54,20 +57,41 @@ struct State {
     keeping: Keeping,
     /// Open while a turn is under way.
     file: Option<File>,
+    /// The words of a text that is not whole yet.
+    partial: Option<Partial>,
     busy: Option<Busy>,
 }
 
+/// Where the lines of a conversation are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeping {
+pub(super) enum Keeping {
+    /// Nowhere yet: its first turn has no session.
+    Provisional,
+    /// On disk.
     Kept,
-    /// Nobody wanted it kept, it became too long, or it could not be written.
-    Lost,
+    /// Not all of them are on disk: it became too long, or could not be written.
+    Cut,
+    /// Nowhere: the client did not want it kept.
+    Unkept,
+    /// Nowhere any more: it is not listed, and nothing is asked in it.
+    Removed,
 }
 
 #[derive(Debug)]
 struct Busy {
     turn: String,
     stop: CancellationToken,
+    /// What will be written once the turn has a session.
+    waiting: Option<WaitingTurn>,
+}
+
+/// A turn that has no session yet. Nothing of it is on disk.
+#[derive(Debug)]
+struct WaitingTurn {
+    model: String,
+    before: Vec<Value>,
+    asked: Value,
+    at: i64,
 }
 
 /// What is known of a conversation at one moment.
@@ -85,6 +109,8 @@ pub struct Summary {
     pub turn: Option<String>,
     /// Bytes of its journal.
     pub bytes: u64,
+    /// What would be lost with it.
+    pub holding: Holding,
 }
 
 /// Why a conversation cannot be gone on with.
@@ -99,6 +125,9 @@ pub enum Unkept {
     /// There is no such answer in it.
     #[error("there is no such answer")]
     NoSuchTurn,
+    /// It was removed meanwhile.
+    #[error("this conversation was removed")]
+    Removed,
 }
 
 /// A turn as it was written down.
@@ -122,19 +151,16 @@ pub(super) fn now() -> i64 {
 }
 
 impl Conversation {
-    /// A new one.
-    pub(super) fn new(opening: Opening, path: PathBuf) -> Self {
+    /// A new one, of which nothing is on disk.
+    pub(super) fn new(opening: Opening, path: PathBuf, store: Weak<Store>, keeping: Keeping) -> Self {
         let at = now();
         let found =
             Found { opening, opened_at: at, touched_at: at, seq: 0, so_far: SoFar::default(), bytes: 0 };
-        let conversation = Self::found(found, path);
-        let opening = conversation.opening.clone();
-        conversation.write(Happened::Opened { opening });
-        conversation
+        Self::found(found, path, store, keeping)
     }
 
     /// One that is on disk.
-    pub(super) fn found(found: Found, path: PathBuf) -> Self {
+    pub(super) fn found(found: Found, path: PathBuf, store: Weak<Store>, keeping: Keeping) -> Self {
         let Found { opening, opened_at, touched_at, seq, so_far, bytes } = found;
         let known = so_far.known.as_ref().and_then(super::line::KnownBy::known);
         let state = State {
@@ -142,14 +168,16 @@ impl Conversation {
             touched_at,
             seq,
             so_far,
-            known,
+            // What is on disk is not all of it: it must not be taken for that.
+            known: known.filter(|_| keeping != Keeping::Cut),
             bytes,
-            keeping: Keeping::Kept,
+            keeping,
             file: None,
+            partial: None,
             busy: None,
         };
         let (told, pieces) = (watch::Sender::new(seq), OnceLock::new());
-        Self { opening, path, state: Mutex::new(state), told, pieces }
+        Self { opening, path, store, state: Mutex::new(state), told, pieces }
     }
 
     /// Its id.
@@ -172,6 +200,11 @@ impl Conversation {
             so_far: state.so_far.clone(),
             turn: state.busy.as_ref().map(|busy| busy.turn.clone()),
             bytes: state.bytes,
+            holding: match (state.keeping, &state.so_far.known) {
+                (Keeping::Unkept | Keeping::Removed, _) => Holding::Unkept,
+                (Keeping::Kept | Keeping::Cut, Some(_)) => Holding::Something,
+                (Keeping::Provisional | Keeping::Kept | Keeping::Cut, _) => Holding::Nothing,
+            },
         }
     }
 
@@ -186,10 +219,10 @@ impl Conversation {
         self.state().known.is_some_and(|known| known.whole == prior.whole)
     }
 
-    /// Nothing of it stays on disk.
+    /// Nothing of it stays on disk, and nothing more is asked in it.
     pub(super) fn lose(&self) {
         let mut state = self.state();
-        (state.keeping, state.file) = (Keeping::Lost, None);
+        (state.keeping, state.file, state.partial) = (Keeping::Removed, None, None);
         for path in [self.path.clone(), self.path.with_extension(CUT)] {
             if let Err(error) = std::fs::remove_file(path)
                 && error.kind() != io::ErrorKind::NotFound
@@ -199,16 +232,10 @@ impl Conversation {
         }
     }
 
-    /// What is on disk is not all of it.
-    pub(super) fn is_cut(&self) {
-        let mut state = self.state();
-        (state.keeping, state.known) = (Keeping::Lost, None);
-    }
-
     /// From now on nothing more of it is written. What is there is kept under another name: whoever reads it later must not
     /// take it for all of it.
     fn cut(&self, state: &mut State) {
-        (state.keeping, state.file, state.known) = (Keeping::Lost, None, None);
+        (state.keeping, state.file, state.partial, state.known) = (Keeping::Cut, None, None, None);
         if let Err(error) = std::fs::rename(&self.path, self.path.with_extension(CUT))
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -218,7 +245,39 @@ impl Conversation {
         }
     }
 
-    /// Begins a turn: what was said before, of which so many messages are in the journal, and what is asked.
+    /// Writes its first line, if it is not on disk yet.
+    pub(super) fn keep(&self) {
+        let mut state = self.state();
+        let is_begun = self.write_opening(&mut state);
+        let seq = state.seq;
+        drop(state);
+        self.on_kept(seq, is_begun);
+    }
+
+    /// True if it is on disk from now on.
+    fn write_opening(&self, state: &mut State) -> bool {
+        if state.keeping != Keeping::Provisional {
+            return false;
+        }
+        state.keeping = Keeping::Kept;
+        if let Some(folder) = self.path.parent() {
+            // Where it cannot be made, nothing can be written either, and that is told.
+            let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        }
+        let opening = self.opening.clone();
+        self.append(state, Happened::Opened { opening });
+        true
+    }
+
+    fn on_kept(&self, seq: u64, is_begun: bool) {
+        self.told.send_replace(seq);
+        if let (true, Some(store)) = (is_begun, self.store.upgrade()) {
+            store.on_begun(&self.opening.tenant);
+        }
+    }
+
+    /// Begins a turn: what was said before, of which so many messages are in the journal, and what is asked. Nothing is
+    /// written before the turn has a session: see [`Recorder::commit`].
     pub fn begin_turn(
         self: &Arc<Self>,
         (model, terms): (&str, &Terms),
@@ -229,22 +288,70 @@ impl Conversation {
         let turn = format!("{}{}", self.id(), &unique[..TURN_DIGITS]);
         {
             let mut state = self.state();
+            if state.keeping == Keeping::Removed {
+                return Err(Unkept::Removed);
+            }
             if state.busy.is_some() {
                 return Err(Unkept::Busy);
             }
-            state.busy = Some(Busy { turn: turn.clone(), stop: CancellationToken::new() });
-            state.so_far.turns = state.so_far.turns.saturating_add(1);
-            if state.keeping == Keeping::Kept {
-                // Where it fails now it fails with the first line, and that is told.
-                state.file = self.reopened().ok();
-            }
+            let before = prior.iter().skip(kept).map(Message::written).collect();
+            let waiting = WaitingTurn { model: model.to_owned(), before, asked: asked.written(), at: now() };
+            let (turn, stop) = (turn.clone(), CancellationToken::new());
+            state.busy = Some(Busy { turn, stop, waiting: Some(waiting) });
         }
-        let before = prior.iter().skip(kept).map(Message::written).collect();
-        let (model, told) = (model.to_owned(), turn.clone());
-        self.write(Happened::TurnBegan { turn: told, model, before, asked: asked.written() });
         let mut said = prior.to_vec();
         said.push(asked.clone());
         Ok(Recorder::new(self.clone(), turn, terms.clone(), said))
+    }
+
+    /// The turn has a session: it is written down.
+    pub(super) fn commit_turn(&self, turn: &str) {
+        let mut state = self.state();
+        let busy = state.busy.as_mut().filter(|busy| busy.turn == turn);
+        let Some(WaitingTurn { model, before, asked, .. }) = busy.and_then(|busy| busy.waiting.take()) else {
+            return;
+        };
+        let is_begun = self.write_opening(&mut state);
+        state.so_far.turns = state.so_far.turns.saturating_add(1);
+        if state.keeping == Keeping::Kept {
+            // Where it fails now it fails with the first line, and that is told.
+            state.file = self.reopened().ok();
+        }
+        self.append(&mut state, Happened::TurnBegan { turn: turn.to_owned(), model, before, asked });
+        let seq = state.seq;
+        drop(state);
+        self.on_kept(seq, is_begun);
+    }
+
+    /// The turn never had a session: it is as if it had not been asked. A conversation that was begun for it is gone.
+    pub(super) fn abandon_turn(&self, turn: &str, error: Option<&str>) {
+        let store = self.store.upgrade();
+        let mut known = store.as_ref().map(|store| store.known());
+        let mut state = self.state();
+        if !state.busy.as_ref().is_some_and(|busy| busy.turn == turn && busy.waiting.is_some()) {
+            return;
+        }
+        state.busy = None;
+        let is_new = match state.keeping {
+            Keeping::Provisional => true,
+            Keeping::Unkept => state.so_far.turns == 0,
+            Keeping::Kept | Keeping::Cut | Keeping::Removed => false,
+        };
+        if is_new {
+            state.keeping = Keeping::Removed;
+            known.as_mut().map(|known| known.remove(self.id()));
+        }
+        if let Some(error) = error {
+            state.so_far.last_error = Some(error.to_owned());
+        }
+        let seq = state.seq;
+        drop((state, known));
+        self.told.send_replace(seq);
+    }
+
+    /// Whether it can be looked at by its id.
+    pub fn is_listed(&self) -> bool {
+        self.state().keeping != Keeping::Removed
     }
 
     /// How the turn under way can be broken off.
@@ -282,11 +389,30 @@ impl Conversation {
         self.state().so_far.spend(usage);
     }
 
-    /// Tells those who listen now.
-    pub(super) fn whisper(&self, heard: Heard) {
+    /// Some words of a text: written down until the text is whole, and told to those who listen now.
+    pub(super) fn on_piece(&self, heard: Heard) {
+        let mut state = self.state();
+        if state.keeping == Keeping::Kept {
+            let after = state.seq;
+            if state.partial.is_none() {
+                state.partial = Partial::open(&self.path).map_err(|error| unkept_words(&error)).ok();
+            }
+            if let Some(Err(error)) = state.partial.as_mut().map(|partial| partial.append(after, &heard.text))
+            {
+                unkept_words(&error);
+            }
+        }
+        drop(state);
         // Nobody need listen.
         if let Some(pieces) = self.pieces.get() {
             let _ = pieces.send(heard);
+        }
+    }
+
+    /// The text whose words came is whole, and written down.
+    pub(super) fn on_whole(&self) {
+        if let Some(Err(error)) = self.state().partial.as_mut().map(Partial::clear) {
+            unkept_words(&error);
         }
     }
 
@@ -307,7 +433,7 @@ impl Conversation {
             // As whoever reads it later will have it.
             state.opened_at = line.at;
         }
-        if state.keeping == Keeping::Lost {
+        if state.keeping != Keeping::Kept {
             return;
         }
         let Ok(mut bytes) = serde_json::to_vec(&line) else { return };
@@ -345,7 +471,7 @@ impl Conversation {
         }
         let (turn, so_far) = (turn.to_owned(), state.so_far.clone());
         self.append(&mut state, Happened::TurnEnded { turn, ending, error, added, so_far });
-        (state.file, state.busy) = (None, None);
+        (state.file, state.partial, state.busy) = (None, None, None);
         let seq = state.seq;
         drop(state);
         self.told.send_replace(seq);
@@ -373,6 +499,9 @@ impl Conversation {
     }
 
     fn told(&self, until: Option<&str>) -> Result<Told, Unkept> {
+        if self.state().keeping == Keeping::Provisional && until.is_none() {
+            return Ok(Told::default());
+        }
         let path = self.journal().ok_or(Unkept::Lost)?;
         let (mut told, mut is_found) = (Told::default(), until.is_none());
         let mut is_over = false;
@@ -390,8 +519,20 @@ impl Conversation {
         if is_found { Ok(told) } else { Err(Unkept::NoSuchTurn) }
     }
 
+    /// A turn that has no session yet.
+    fn waiting_turn(&self, wanted: &str) -> Option<Kept> {
+        let state = self.state();
+        let busy = state.busy.as_ref().filter(|busy| busy.turn == wanted)?;
+        let WaitingTurn { model, asked, at, .. } = busy.waiting.as_ref()?;
+        let (model, asked) = (model.clone(), asked.clone());
+        Some(Kept { model, at: *at, asked, events: Vec::new(), end: None })
+    }
+
     /// A turn as it was written down. Reads the journal: it may take a while.
     pub fn turn(&self, wanted: &str) -> Result<Kept, Unkept> {
+        if let Some(waiting) = self.waiting_turn(wanted) {
+            return Ok(waiting);
+        }
         let path = self.journal().ok_or(Unkept::Lost)?;
         let mut kept: Option<Kept> = None;
         reading::lines(&path, &mut |line| match (line.happened, &mut kept) {
@@ -407,6 +548,10 @@ impl Conversation {
         .map_err(|_| Unkept::Lost)?;
         kept.ok_or(Unkept::NoSuchTurn)
     }
+}
+
+fn unkept_words(error: &io::Error) {
+    tracing::debug!(target: "ostler::http", %error, "words of a turn under way are not on disk");
 }
 
 fn lost(error: &io::Error) {

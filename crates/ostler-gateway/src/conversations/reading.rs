@@ -35,11 +35,7 @@ pub(super) fn find(path: &Path) -> io::Result<Option<Found>> {
     BufReader::new(&file).take(LONGEST_LINE).read_until(b'\n', &mut first)?;
     let Some(Line { at, happened: Happened::Opened { opening }, .. }) = read(&first) else { return Ok(None) };
     let mut found = Found { opening, opened_at: at, touched_at: at, seq: 1, so_far: SoFar::default(), bytes };
-    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL)))?;
-    let mut tail = Vec::new();
-    file.take(TAIL).read_to_end(&mut tail)?;
-    let last = tail.strip_suffix(b"\n").and_then(|whole| whole.rsplit(|byte| *byte == b'\n').next());
-    match last.and_then(read) {
+    match last_line(&mut file)? {
         Some(Line { seq, at, happened: Happened::TurnEnded { so_far, .. }, .. }) => {
             (found.seq, found.touched_at, found.so_far) = (seq, at, so_far);
         }
@@ -58,6 +54,23 @@ pub(super) fn find(path: &Path) -> io::Result<Option<Found>> {
         })?,
     }
     Ok(Some(found))
+}
+
+/// Whether its last turn may have no end: its last line is not that of an end.
+pub(super) fn is_open(path: &Path) -> io::Result<bool> {
+    let last = last_line(&mut File::open(path)?)?;
+    Ok(!last
+        .is_some_and(|line| matches!(line.happened, Happened::TurnEnded { .. } | Happened::Opened { .. })))
+}
+
+/// The last line, if it is whole and not too long.
+fn last_line(file: &mut File) -> io::Result<Option<Line>> {
+    let bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL)))?;
+    let mut tail = Vec::new();
+    file.take(TAIL).read_to_end(&mut tail)?;
+    let last = tail.strip_suffix(b"\n").and_then(|whole| whole.rsplit(|byte| *byte == b'\n').next());
+    Ok(last.and_then(read))
 }
 
 /// One line; nothing if it is torn or new to us.
@@ -125,6 +138,13 @@ impl Told {
     /// What was said, as far as turns have ended. Nothing if it cannot be read: it is not made up.
     pub(super) fn messages(self) -> Option<Vec<Message>> {
         canonical::read(&self.messages).ok()
+    }
+
+    /// The same with the turn under way, which added this.
+    pub(super) fn messages_with_open(mut self, added: &[Value]) -> Option<Vec<Message>> {
+        self.messages.append(&mut self.open);
+        self.messages.extend_from_slice(added);
+        self.messages()
     }
 
     pub(super) fn written(self) -> Vec<Value> {

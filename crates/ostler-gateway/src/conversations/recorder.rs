@@ -1,5 +1,5 @@
-//! Writes a turn down while it happens. Whoever listens may go away at any moment: then the turn was broken off, and that
-//! is written too.
+//! Writes a turn down while it happens, from the moment at which it has a session. Whoever listens may go away at any
+//! moment: then the turn was broken off, and that is written too.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::pool::known_on;
 /// How much of a tool's result is told as an event. What it added to the conversation is kept whole.
 const LONGEST_RESULT: usize = 16 * 1024;
 
-/// A piece of a text, told to those who listen now. It is not kept: the whole follows.
+/// A piece of a text, told to those who listen now. It is kept until the whole follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
     /// The turn.
@@ -40,6 +40,8 @@ pub struct Recorder {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
+    /// It has no session, and nothing of it is written.
+    Waiting,
     Open,
     Over,
 }
@@ -51,7 +53,7 @@ impl Recorder {
         terms: Terms,
         said: Vec<Message>,
     ) -> Self {
-        Self { conversation, turn, terms, said, reply: Reply::default(), standing: Standing::Open }
+        Self { conversation, turn, terms, said, reply: Reply::default(), standing: Standing::Waiting }
     }
 
     /// The turn.
@@ -64,8 +66,29 @@ impl Recorder {
         &self.conversation
     }
 
+    /// The turn has a session, or its client was told its id: it is written down from now on.
+    pub fn commit(&mut self) {
+        if self.standing == Standing::Waiting {
+            self.standing = Standing::Open;
+            self.conversation.commit_turn(&self.turn);
+        }
+    }
+
+    /// The turn was refused before it had a session. Nothing of it is left.
+    pub fn refused(&mut self) {
+        self.abandon(None);
+    }
+
+    fn abandon(&mut self, error: Option<&str>) {
+        if self.standing == Standing::Waiting {
+            self.standing = Standing::Over;
+            self.conversation.abandon_turn(&self.turn, error);
+        }
+    }
+
     /// What the agent said or did.
     pub fn hear(&mut self, event: &AgentEvent) {
+        self.commit();
         if self.standing == Standing::Over {
             return;
         }
@@ -73,7 +96,7 @@ impl Recorder {
         let turn = || self.turn.clone();
         match event {
             AgentEvent::Said { text, part: Part::Delta, within: None } => {
-                self.conversation.whisper(Heard { turn: turn(), text: text.clone() });
+                self.conversation.on_piece(Heard { turn: turn(), text: text.clone() });
             }
             AgentEvent::Said { part: Part::Delta, within: Some(_), .. } => {}
             AgentEvent::Thought { text } if text.is_empty() => {}
@@ -96,6 +119,9 @@ impl Recorder {
                     self.conversation.spend(usage);
                 }
                 self.conversation.write(Happened::Agent { turn: turn(), event: shortened(event) });
+                if matches!(event, AgentEvent::Said { within: None, .. }) {
+                    self.conversation.on_whole();
+                }
             }
         }
     }
@@ -112,8 +138,9 @@ impl Recorder {
         self.conversation.write(Happened::PermissionAsked { turn, permission, tool, input, text });
     }
 
-    /// There will be no more of it.
+    /// There will be no more of it. If it never had a session, that is all that is known of it.
     pub fn failed(&mut self, error: &str) {
+        self.abandon(Some(error));
         self.end(Ending::Failed, Some(error.to_owned()));
     }
 
@@ -151,6 +178,7 @@ pub fn settled(conversation: &Conversation, turn: &str, permission: &str, outcom
 
 impl Drop for Recorder {
     fn drop(&mut self) {
+        self.abandon(None);
         if self.standing == Standing::Open {
             self.reply.hear(&AgentEvent::TurnEnded(TurnOutcome::Interrupted));
             self.end(Ending::Interrupted, None);

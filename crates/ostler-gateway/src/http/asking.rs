@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::Gateway;
-use super::conversing::{Addressed, CONVERSATION, Naming};
+use super::conversing::{Addressed, CONVERSATION, Misaddressed, Naming};
 use super::idempotency::Whole;
 use super::questions::UNREAD_ANSWERS;
 use super::recorded::Recorded;
@@ -85,33 +85,44 @@ impl<S: Start> Gateway<S> {
         let terms = terms(visitor, (model, engine), folder, permissions, &request);
         let underway = visitor.begin_turn()?;
         let naming = Naming { format, headers, terms: &terms, asks };
-        let Addressed { history, mut recorder } = self.address(visitor, &naming, &request).await?;
-        let conversation = recorder.conversation().id().to_owned();
+        let Addressed { history, mut recorder } = match self.address(visitor, &naming, &request).await {
+            Ok(addressed) => addressed,
+            Err(Misaddressed { problem, conversation }) => {
+                return Ok(refuse_in(format, &problem, conversation.as_deref()));
+            }
+        };
+        let conversation = recorder.conversation().clone();
+        // What is refused was never said: nothing of a conversation that was begun for it is left.
+        let refuse = |problem: &Problem| {
+            let listed = conversation.is_listed().then(|| conversation.id());
+            refuse_in(format, problem, listed)
+        };
         if let Err(problem) = self.refuse_if_held(recorder.conversation()) {
-            // What is refused was never said.
-            recorder.failed(&problem.message);
-            return Err(problem);
+            recorder.refused();
+            return Ok(refuse(&problem));
         }
         let id = recorder.turn().to_owned();
         let (model, tools) = (request.model.clone(), request.tool_names.clone());
         let head = Head { id, model, created: seconds_now(), tools };
         let answer = self.complete(Turn { terms, history, slash }, recorder, asks);
-        let mut response = match request.delivery {
-            Delivery::Whole => whole(format, &head, answer).await?,
+        let answered = match request.delivery {
+            Delivery::Whole => whole(format, &head, answer).await,
             Delivery::Streamed { .. } => {
                 let encoder = (format, format.encoder(head, request.delivery));
-                let response = Streaming::begin(answer, encoder, FIRST_WORD).await?;
-                response.map(|body| Lasting::body(body, underway))
+                let begun = Streaming::begin(answer, encoder, FIRST_WORD).await;
+                begun.map(|response| response.map(|body| Lasting::body(body, underway)))
             }
+        };
+        let mut response = match answered {
+            Ok(response) => response,
+            Err(problem) => return Ok(refuse(&problem)),
         };
         if let Ok(ignored) = HeaderValue::from_str(&ignored::list(&request.ignored))
             && !request.ignored.is_empty()
         {
             response.headers_mut().insert(IGNORED, ignored);
         }
-        if let Ok(conversation) = HeaderValue::from_str(&conversation) {
-            response.headers_mut().insert(CONVERSATION, conversation);
-        }
+        name_conversation(&mut response, Some(conversation.id()));
         Ok(response)
     }
 
@@ -128,6 +139,19 @@ impl<S: Start> Gateway<S> {
         let label = Some(recorder.conversation().id().to_owned());
         let answer = self.pool.complete_beside(turn, Beside { label, answers });
         Recorded::new(answer, recorder, asking)
+    }
+}
+
+/// A problem in the API's own shape, and the conversation that it is about.
+fn refuse_in(format: Format, problem: &Problem, conversation: Option<&str>) -> Response {
+    let mut response = refuse(format, problem);
+    name_conversation(&mut response, conversation);
+    response
+}
+
+fn name_conversation(response: &mut Response, conversation: Option<&str>) {
+    if let Some(Ok(conversation)) = conversation.map(HeaderValue::from_str) {
+        response.headers_mut().insert(CONVERSATION, conversation);
     }
 }
 

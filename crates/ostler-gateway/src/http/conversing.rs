@@ -10,7 +10,7 @@ use ostler_agent::leasing::{Place, Terms};
 
 use super::Gateway;
 use super::visits::Visitor;
-use crate::conversations::{Conversation, Conversations, Opening, Recorder, Unkept};
+use crate::conversations::{Conversation, Conversations, Named, Opening, Recorder, Unkept};
 use crate::live::Start;
 use crate::pool::known_on;
 use crate::wire::{Format, Kind, Problem, Request};
@@ -24,10 +24,25 @@ const OF_USER: &str = "user";
 /// Longest name that a program may have for a conversation.
 const LONGEST_NAME: usize = 128;
 
+/// How often a conversation is looked for that is removed in the same moment.
+const LOOKS: usize = 3;
+
 /// A turn that has its place.
 pub(super) struct Addressed {
     pub(super) history: History,
     pub(super) recorder: Recorder,
+}
+
+/// Why a turn has no place, and the conversation that it was meant for, if it is there.
+pub(super) struct Misaddressed {
+    pub(super) problem: Problem,
+    pub(super) conversation: Option<String>,
+}
+
+impl From<Problem> for Misaddressed {
+    fn from(problem: Problem) -> Self {
+        Self { problem, conversation: None }
+    }
 }
 
 /// What a request says of who is meant, besides what was said.
@@ -56,47 +71,87 @@ impl<S: Start> Gateway<S> {
         visitor: &Visitor,
         naming: &Naming<'_>,
         request: &Request,
-    ) -> Result<Addressed, Problem> {
+    ) -> Result<Addressed, Misaddressed> {
+        let mut looks = 0;
+        let (prior, recorder) = loop {
+            looks += 1;
+            let (conversation, prior, kept) = self.look_up(visitor, naming, request).await?;
+            let asked = request.history.last();
+            let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, kept), asked);
+            match begun {
+                Ok(recorder) => break (prior, recorder),
+                // Whatever it was, it is not there any more: the next look says what that means.
+                Err(Unkept::Removed) if looks < LOOKS => {}
+                // Who names a conversation means that one; who follows an answer may do so twice.
+                Err(error) if naming.headers.contains_key(&CONVERSATION) && request.follows.is_none() => {
+                    let problem = Problem::new(Kind::Held, &error.to_string()).about("x-ostler-conversation");
+                    return Err(Misaddressed { problem, conversation: Some(conversation.id().to_owned()) });
+                }
+                Err(_) => {
+                    let conversation = self.begin_for(visitor, naming, request, String::new());
+                    let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, 0), asked);
+                    break (prior, begun.map_err(|error| Problem::new(Kind::Held, &error.to_string()))?);
+                }
+            }
+        };
+        let mut messages = prior;
+        messages.push(request.history.last().clone());
+        let history =
+            History::of(messages).map_err(|error| Problem::invalid(&error.to_string()).about("messages"))?;
+        Ok(Addressed { history, recorder })
+    }
+
+    /// The conversation, which may be a new one, what was said in it, and how much of that is in its journal.
+    async fn look_up(
+        &self,
+        visitor: &Visitor,
+        naming: &Naming<'_>,
+        request: &Request,
+    ) -> Result<(Arc<Conversation>, Vec<Message>, usize), Problem> {
         let tenant = &visitor.key.id;
-        let store = &self.conversations;
-        let opening = |id: String| opening(id, tenant, naming, request);
         let found = if let Some(follows) = &request.follows {
             self.following(naming.terms, follows, request).await?
         } else if let Some(name) = named(naming.headers, request)? {
-            self.named(naming.terms, &store.id_named(tenant, &name), request, &opening).await?
+            match self.conversations.named(tenant, &name) {
+                Named::Found(conversation) => self.named(naming.terms, conversation, request).await?,
+                Named::New(id) => Some(self.begin_named(visitor, naming, request, id)),
+                // All of it is sent: nothing is lost.
+                Named::Gone(id) if !request.history.prior().is_empty() => {
+                    Some(self.begin_named(visitor, naming, request, id.unwrap_or_default()))
+                }
+                Named::Gone(_) => return Err(gone()),
+            }
         } else {
-            echoed(store, naming.terms, request).await
+            echoed(&self.conversations, naming.terms, request).await
         };
-        let anew = || match request.is_kept {
-            true => store.begin(opening(String::new())),
-            false => store.begin_unkept(opening(String::new())),
-        };
-        let (conversation, prior, kept) = match found {
+        let anew = || self.begin_for(visitor, naming, request, String::new());
+        Ok(match found {
             // Of a turn that is not kept nothing is in one that is.
             Some(Found { conversation: Some(known), prior, kept }) if request.is_kept => (known, prior, kept),
             Some(found) => (anew(), found.prior, 0),
             None => (anew(), request.history.prior().to_vec(), 0),
-        };
-        let asked = request.history.last();
-        let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, kept), asked);
-        let recorder = match begun {
-            Ok(recorder) => recorder,
-            // Who names a conversation means that one; who follows an answer may do so twice.
-            Err(Unkept::Busy) if naming.headers.contains_key(&CONVERSATION) && request.follows.is_none() => {
-                return Err(
-                    Problem::new(Kind::Held, &Unkept::Busy.to_string()).about("x-ostler-conversation")
-                );
-            }
-            Err(_) => {
-                let begun = anew().begin_turn((&request.model, naming.terms), (&prior, 0), asked);
-                begun.map_err(|error| Problem::new(Kind::Held, &error.to_string()))?
-            }
-        };
-        let mut messages = prior;
-        messages.push(asked.clone());
-        let history =
-            History::of(messages).map_err(|error| Problem::invalid(&error.to_string()).about("messages"))?;
-        Ok(Addressed { history, recorder })
+        })
+    }
+
+    /// A new conversation for a request. Nothing of it is on disk before its turn has a session.
+    fn begin_for(
+        &self,
+        visitor: &Visitor,
+        naming: &Naming<'_>,
+        request: &Request,
+        id: String,
+    ) -> Arc<Conversation> {
+        let opening = opening(id, &visitor.key.id, naming, request);
+        match request.is_kept {
+            true => self.conversations.begin_provisional(opening),
+            false => self.conversations.begin_unkept(opening),
+        }
+    }
+
+    /// The first turn of a conversation that has a name.
+    fn begin_named(&self, visitor: &Visitor, naming: &Naming<'_>, request: &Request, id: String) -> Found {
+        let conversation = request.is_kept.then(|| self.begin_for(visitor, naming, request, id));
+        Found { conversation, prior: request.history.prior().to_vec(), kept: 0 }
     }
 
     /// The conversation of an answer. If it went on since, what follows is another one with the same beginning.
@@ -120,28 +175,20 @@ impl<S: Start> Gateway<S> {
         Ok(Some(Found { conversation: is_last.then_some(conversation), prior, kept }))
     }
 
-    /// The conversation with this id. What the request sends besides the question is all that was said before; if it
-    /// sends nothing else, it means what is kept.
+    /// The conversation that the request names. What the request sends besides the question is all that was said before;
+    /// if it sends nothing else, it means what is kept.
     async fn named(
         &self,
         terms: &Terms,
-        id: &str,
+        conversation: Arc<Conversation>,
         request: &Request,
-        opening: &impl Fn(String) -> Opening,
     ) -> Result<Option<Found>, Problem> {
         let sent = request.history.prior();
-        let Some(conversation) = self.conversations.find(Some(&terms.tenant), id) else {
-            let conversation = request.is_kept.then(|| self.conversations.begin(opening(id.to_owned())));
-            return Ok(Some(Found { conversation, prior: sent.to_vec(), kept: 0 }));
-        };
         let kept = match history(&conversation, None).await {
             Ok(kept) => kept,
             // All of it is sent: it goes on as another one.
             Err(_) if !sent.is_empty() => return Ok(None),
-            Err(error) => {
-                let problem = Problem::new(Kind::Absent, &error.to_string());
-                return Err(problem.about("x-ostler-conversation"));
-            }
+            Err(_) => return Err(gone()),
         };
         let (is_new, is_same) = (sent.is_empty(), known_on(terms, &kept).answers(&known_on(terms, sent)));
         if is_new || is_same || kept.is_empty() {
@@ -152,6 +199,12 @@ impl<S: Start> Gateway<S> {
         // An edited history is another conversation.
         Ok(None)
     }
+}
+
+/// The conversation that a request names was there once. Nobody goes on with an empty one instead.
+fn gone() -> Problem {
+    let message = "this conversation is not kept any more: send it as a whole, or use another name";
+    Problem::new(Kind::Absent, message).about("x-ostler-conversation")
 }
 
 /// The conversation that a program sends back. Where it sends only its words, all of it is told to the agent.

@@ -1,14 +1,15 @@
 //! An answer that is written down while it is told. Every word goes into the journal of its conversation before it is
 //! handed on, so that whoever goes on at once finds it there.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use ostler_agent::event::AgentEvent;
 use tokio::sync::mpsc;
 
 use super::questions::Questions;
 use crate::conversations::Recorder;
-use crate::pool::{Answer, BrokenOff, Reply, TurnError};
+use crate::live::{Phase, SessionFailure};
+use crate::pool::{Answer, BrokenOff, Progress, Reply, TurnError};
 
 /// An answer, and where it is written.
 pub(super) struct Recorded {
@@ -32,6 +33,19 @@ impl Recorded {
         self.answer.broken_off()
     }
 
+    /// Waits until the turn is refused or not. It is refused at once or never.
+    pub(super) async fn admitted(&mut self) -> Result<(), TurnError> {
+        match std::future::poll_fn(|context| self.poll_step(context)).await {
+            Some(Progress::Event(Err(error))) => Err(error),
+            Some(Progress::Admitted | Progress::Asked | Progress::Event(Ok(_))) | None => Ok(()),
+        }
+    }
+
+    /// The client knows the turn by its id: it is written down, whatever becomes of it.
+    pub(super) fn commit(&mut self) {
+        self.recorder.commit();
+    }
+
     /// What comes next. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Result<AgentEvent, TurnError>> {
         std::future::poll_fn(|context| self.poll_next(context)).await
@@ -41,22 +55,38 @@ impl Recorded {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<AgentEvent, TurnError>>> {
-        let event = std::task::ready!(self.answer.poll_next(context));
-        if matches!(&event, Some(Ok(AgentEvent::TurnEnded(_)) | Err(_))) {
+        loop {
+            match ready!(self.poll_step(context)) {
+                Some(Progress::Admitted | Progress::Asked) => {}
+                Some(Progress::Event(event)) => return Poll::Ready(Some(event)),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<Progress>> {
+        let progress = ready!(self.answer.poll_progress(context));
+        if matches!(&progress, Some(Progress::Event(Ok(AgentEvent::TurnEnded(_)) | Err(_)))) {
             // What is still asked then is settled before the turn is told to be over.
             self.nobody_waits();
         }
-        match &event {
-            Some(Ok(event)) => {
+        match &progress {
+            Some(Progress::Asked) => self.recorder.commit(),
+            Some(Progress::Event(Ok(event))) => {
                 self.recorder.hear(event);
                 if let Some((questions, answers)) = &self.asking {
                     questions.hear(event, &self.recorder, answers);
                 }
             }
-            Some(Err(error)) => self.recorder.failed(&error.to_string()),
-            None => {}
+            Some(Progress::Event(Err(error))) => {
+                if is_refusal(error) {
+                    self.recorder.refused();
+                }
+                self.recorder.failed(&error.to_string());
+            }
+            Some(Progress::Admitted) | None => {}
         }
-        Poll::Ready(event)
+        Poll::Ready(progress)
     }
 
     fn nobody_waits(&self) {
@@ -69,5 +99,14 @@ impl Recorded {
 impl Drop for Recorded {
     fn drop(&mut self) {
         self.nobody_waits();
+    }
+}
+
+/// Whether the request, not the agent, is why a turn has no session.
+fn is_refusal(error: &TurnError) -> bool {
+    match error {
+        TurnError::Unpaired(_) | TurnError::Refused(_) => true,
+        TurnError::Session(SessionFailure { phase, .. }) => matches!(phase, Phase::Prompt | Phase::Held),
+        TurnError::TooLong(..) | TurnError::BrokenOff(..) | TurnError::Blocked(_) => false,
     }
 }

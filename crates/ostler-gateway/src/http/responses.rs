@@ -51,8 +51,9 @@ pub(super) fn told(turn: &str, kept: &Kept) -> Value {
     pieces.extend(narration.hear(&AgentEvent::TurnEnded(outcome)));
     let mut told = Format::Responses.whole(&head, &pieces).unwrap_or_default();
     match &kept.end {
-        Some((Ending::Done | Ending::Called | Ending::Interrupted, _)) => {}
-        Some((Ending::Failed, error)) => {
+        Some((Ending::Done | Ending::Called, _) | (Ending::Interrupted, None)) => {}
+        // Also one that a killed server left: with the words that were sent.
+        Some((Ending::Failed | Ending::Interrupted, error)) => {
             told["status"] = json!("failed");
             told["error"] = json!({"code": "server_error", "message": error});
         }
@@ -92,7 +93,9 @@ pub(super) async fn cancel<S: Start>(
         if conversation.stop(Some(&turn)) {
             // Its end is a line of the journal: the pool ends a turn that does not end by itself.
             while kept_turn.end.is_none() && told_until.changed().await.is_ok() {
-                kept_turn = kept(&conversation, &turn).await?;
+                // Nothing is kept of a turn that never had a session.
+                let stood = kept(&conversation, &turn).await;
+                kept_turn = stood.unwrap_or(Kept { end: Some((Ending::Interrupted, None)), ..kept_turn });
             }
         }
         Ok((turn, kept_turn))

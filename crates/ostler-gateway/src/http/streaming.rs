@@ -66,7 +66,11 @@ impl Streaming {
         };
         let pieces = match tokio::time::timeout(patience, first).await {
             Ok(first) => first?,
-            Err(_) => Vec::new(),
+            Err(_) => {
+                // It may still wait for a session; its client is told its id now.
+                streaming.answer.commit();
+                Vec::new()
+            }
         };
         streaming.ready = streaming.encoder.open();
         streaming.write(&pieces);

@@ -128,13 +128,14 @@ enum Step<L> {
     Wait(Ticket, oneshot::Receiver<()>),
 }
 
-/// A session for the turn; nothing if it was broken off before there was one.
+/// A session for the turn; nothing if it was broken off before there was one. `admitted` is called once it is not refused.
 pub(super) async fn lease<S: Start>(
     shared: &Arc<Shared<S>>,
     turn: &Turn,
     label: Option<&str>,
     stop: &CancellationToken,
     meter: &mut TurnMeter<'_>,
+    admitted: &(dyn Fn() + Sync),
 ) -> Result<Option<Lease<S>>, TurnError> {
     let (terms, prior) = (&turn.terms, turn.history.prior());
     if let Some(label) = label {
@@ -144,7 +145,11 @@ pub(super) async fn lease<S: Start>(
     let mut queued = Queued::Not;
     loop {
         let wanted = Wanted { terms, prior: known, queued };
-        match step(shared, &wanted)? {
+        let step = step(shared, &wanted)?;
+        if queued == Queued::Not {
+            admitted();
+        }
+        match step {
             Step::Have(seat, session, standing, start) => {
                 meter.waited(Duration::ZERO);
                 if let Some((shelf, keepsake)) = shared.shelf.as_ref().zip(session.keepsake()) {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::{Lease, Warmth, lease};
 use super::seats::Standing;
-use super::{BrokenOff, Limit, Reply as Answered, Shared, Turn, TurnError, known_on};
+use super::{BrokenOff, Limit, Progress, Reply as Answered, Shared, Turn, TurnError, known_on};
 use crate::live::{AnsweredBy, LiveSession, Phase, Start};
 use crate::metrics::TurnMeter;
 
@@ -25,7 +25,7 @@ pub(super) struct Work<S: Start> {
     pub(super) turn: Turn,
     /// What the conversation is called.
     pub(super) label: Option<String>,
-    pub(super) events: mpsc::Sender<Result<AgentEvent, TurnError>>,
+    pub(super) events: mpsc::Sender<Progress>,
     /// Whoever waited for the answer is gone, or the pool closes.
     pub(super) stop: CancellationToken,
     /// Why the turn was broken off, once it is.
@@ -95,7 +95,9 @@ impl<S: Start> Work<S> {
             return self.tell(Err(error)).await;
         }
         loop {
-            let leased = lease(&self.shared, &self.turn, self.label.as_deref(), &self.stop, &mut meter).await;
+            let admitted = || self.report(Progress::Admitted);
+            let label = self.label.as_deref();
+            let leased = lease(&self.shared, &self.turn, label, &self.stop, &mut meter, &admitted).await;
             let failed = match leased {
                 Ok(None) => {
                     self.break_off();
@@ -114,6 +116,12 @@ impl<S: Start> Work<S> {
             self.tell(Err(failed)).await;
             return;
         }
+    }
+
+    /// Tells how far the turn has come. There is room: nothing else was told yet, and few sessions are tried.
+    fn report(&self, progress: Progress) {
+        // Whoever waits for the answer may be gone.
+        let _ = self.events.try_send(progress);
     }
 
     async fn ask(
@@ -140,14 +148,17 @@ impl<S: Start> Work<S> {
         self.shared.seats().began_turn(seat, session, self.label.as_deref(), &self.stop);
         let mut course = Course::default();
         let failed = match asked {
-            Ok(()) => match self.listen(&mut lease, &mut course, answers, meter).await {
-                Ok(end) => {
-                    // Before the end is told: a client that has read it finds the turn counted.
-                    meter.count();
-                    return self.ended(lease, &course, end).await;
+            Ok(()) => {
+                self.report(Progress::Asked);
+                match self.listen(&mut lease, &mut course, answers, meter).await {
+                    Ok(end) => {
+                        // Before the end is told: a client that has read it finds the turn counted.
+                        meter.count();
+                        return self.ended(lease, &course, end).await;
+                    }
+                    Err(error) => error,
                 }
-                Err(error) => error,
-            },
+            }
             // A person sits at it: it is theirs, and goes on waiting as it was.
             Err(error) if error.phase == Phase::Held && warmth == Warmth::Warm => {
                 let known = known_on(&self.turn.terms, self.turn.history.prior());
@@ -276,7 +287,7 @@ impl<S: Start> Work<S> {
         tokio::select! {
             biased;
             () = self.events.closed() => self.stop.cancel(),
-            sent = self.events.send(told) => drop(sent),
+            sent = self.events.send(Progress::Event(told)) => drop(sent),
             // Nobody is waited for any more: who did not take this is not told the end either.
             () = self.shared.stop.cancelled() => {
                 self.break_off();

@@ -171,6 +171,7 @@ impl Problem {
             | Kind::Held
             | Kind::Slow
             | Kind::TooLarge
+            | Kind::LongHead
             | Kind::TooMany
             | Kind::Unbuilt
             | Kind::Closing => Some(self.reason.unwrap_or(self.kind.word())),

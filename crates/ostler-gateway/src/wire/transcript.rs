@@ -92,7 +92,7 @@ mod tests {
     fn results_of_calls_come_before_what_else_is_said() {
         let mut transcript = Transcript::default();
         let call = Block::Call { id: "a".to_owned(), tool: "t".to_owned(), input: serde_json::json!({}) };
-        transcript.add(Role::Assistant, vec![call.clone()]);
+        transcript.add(Role::Assistant, vec![call]);
         transcript.add(Role::User, vec![result("a")]);
         transcript.add(Role::User, vec![text("x")]);
         transcript.add(Role::User, vec![text("y"), result("b")]);

@@ -15,6 +15,7 @@ mod native;
 mod openapi;
 mod parking;
 mod pool;
+mod refusals;
 mod repeating;
 mod scripted;
 mod silence;

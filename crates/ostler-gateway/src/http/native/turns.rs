@@ -55,6 +55,9 @@ pub(in super::super) async fn post<S: Start>(
     let history = History::of(messages).map_err(|error| Problem::invalid(&error.to_string()))?;
     let mut recorded =
         gateway.complete(Question { terms, history, slash }, recorder, conversation.opening.ask);
+    recorded.admitted().await.map_err(|error| problem_of(&error))?;
+    // The client follows it by its id from now on.
+    recorded.commit();
     let running = gateway.turns.spawn(async move {
         let _underway = underway;
         let mut failed = None;
