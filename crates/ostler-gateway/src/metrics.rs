@@ -263,7 +263,7 @@ impl Outcome {
 }
 
 impl<'a> TurnMeter<'a> {
-    /// Begins to measure; a turn that nobody measures costs nothing.
+    /// Begins to measure. Without metrics it counts nothing.
     pub(crate) fn begin(metrics: Option<&Arc<Metrics>>, terms: &'a Terms) -> Self {
         Self {
             metrics: metrics.cloned(),

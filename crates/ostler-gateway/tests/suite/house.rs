@@ -105,6 +105,16 @@ impl House {
         let stage = Stage::default();
         let patience = Patience { settle: DEADLINE, ..Patience::default() };
         let pool = Pool::new(stage.clone(), limits, patience);
+        Self::serving(stage, pool, offer, (kept, drain)).await
+    }
+
+    /// One in front of this pool.
+    pub(crate) async fn serving(
+        stage: Stage,
+        pool: Pool<Stage>,
+        offer: Offer,
+        (kept, drain): (Arc<TempDir>, Duration),
+    ) -> Self {
         let listening = open(SocketAddr::from(([127, 0, 0, 1], 0)), pool, offer).await.unwrap();
         let address = listening.address();
         let (stop, stopped) = oneshot::channel::<()>();

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_agent::access::Policy;
-use ostler_agent::leasing::Limits;
+use ostler_agent::leasing::{Limits, Terms};
 use ostler_gateway::http::keys::{Key, Keys};
+use ostler_gateway::pool::{Patience, Pool};
 use serde_json::json;
 
 use crate::house::{DEADLINE, House, asked, head, offer, until};
+use crate::pool::terms;
+use crate::scripted::Stage;
 use exposition::Exposition;
 
 async fn metrics(house: &House) -> Exposition {
@@ -65,6 +68,19 @@ async fn turns_are_counted_by_start_and_outcome_with_their_tokens_and_cost() {
     ] {
         assert_eq!(found.value(&sample), Some(value), "{sample}\n{found:#?}");
     }
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_session_that_was_started_ahead_is_a_start_of_its_own() {
+    let (stage, kept) = (Stage::default(), Arc::new(tempfile::tempdir().unwrap()));
+    let pool = Pool::new(stage.clone(), Limits::default(), Patience::default());
+    pool.warm(&Terms { agent: "claude-headless".to_owned(), ..terms("one") }, 1);
+    let offer = offer(kept.path());
+    let house = House::serving(stage, pool, offer, (kept, Duration::ZERO)).await;
+    until_is(&house, "ostler_agent_sessions{agent=\"claude\",state=\"spare\"}", 1.0).await;
+    assert_eq!(house.post("/v1/messages", "ostler_1", &asked(&[("user", "say one")])).await.status, 200);
+    assert_eq!(metrics(&house).await.value(&turns("done", "spare")), Some(1.0));
     house.close().await;
 }
 

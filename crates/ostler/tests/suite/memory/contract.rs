@@ -61,9 +61,9 @@ fn ended_alone(child: Child) -> Output {
 #[test]
 fn a_without_a_daemon_a_deferral_file_is_written() {
     let ground = Ground::new();
-    let told = answer(&ground.run(&no_spawn(&[], &transcript(&ground))));
+    let printed = answer(&ground.run(&no_spawn(&[], &transcript(&ground))));
     let lines = only_file(&ground);
-    assert_eq!((&told["status"], &told["path"]), (&json!("deferred"), &json!(deferred(&ground)[0])));
+    assert_eq!((&printed["status"], &printed["path"]), (&json!("deferred"), &json!(deferred(&ground)[0])));
     let header = &lines[0];
     assert_eq!(
         (&header["version"], &header["session_id"], &header["cwd"]),
@@ -116,9 +116,12 @@ fn d_without_the_flag_it_is_ingested_and_no_deferral_file_is_written() {
     let help = ground.run(&["memory", "capture-transcript", "--help"]);
     assert!(help.stdout.contains("--no-spawn"), "{}", help.stdout);
     let gone = ground.at("no-such-file.jsonl").display().to_string();
-    let told = answer(&ground.run(&["memory", "capture-transcript", &gone]));
-    assert_eq!((&told["inserted"], &told["skipped"], &told["errors"]), (&json!(0), &json!(0), &json!(1)));
-    assert!(told["reason"].is_string(), "{told}");
+    let printed = answer(&ground.run(&["memory", "capture-transcript", &gone]));
+    assert_eq!(
+        (&printed["inserted"], &printed["skipped"], &printed["errors"]),
+        (&json!(0), &json!(0), &json!(1))
+    );
+    assert!(printed["reason"].is_string(), "{printed}");
     let path = transcript(&ground);
     let args = ["memory", "capture-transcript", "--session-id", "s1", &path];
     assert_eq!(answer(&ground.run(&args)), json!({"inserted": 3, "skipped": 0, "errors": 0}));
@@ -178,11 +181,11 @@ fn stored(ground: &Ground) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn a_hook_that_is_told_no_directory_takes_the_one_that_it_runs_in() {
+fn a_hook_whose_input_names_no_directory_takes_the_one_that_it_runs_in() {
     let ground = Ground::new();
     let path = transcript(&ground);
-    let told = json!({"session_id": "s1", "transcript_path": path, "cwd": ""});
-    assert_eq!(hook(&ground, "stop", &told).code, Some(0));
+    let input = json!({"session_id": "s1", "transcript_path": path, "cwd": ""});
+    assert_eq!(hook(&ground, "stop", &input).code, Some(0));
     assert_eq!(only_file(&ground)[0]["cwd"], current_dir(&ground));
     assert_eq!(stored(&ground).len(), 3);
     // So does one for a new session: it gets the context of its project.
