@@ -1,7 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::bridge::Tools;
 use crate::outcome::CancelledBy;
+use crate::quiet_cause::QuietCause;
+use crate::standing::Standing;
 
 const DONE: TurnOutcome = TurnOutcome::Done { text: String::new() };
 const WALL: Wall = Wall { now: 1_000, jitter: Duration::from_secs(7), patience: Duration::from_secs(43_200) };
