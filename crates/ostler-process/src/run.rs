@@ -15,6 +15,7 @@ mod environment;
 mod offline;
 mod plan;
 mod reaching;
+mod report;
 mod requests;
 mod round;
 mod saying;
@@ -28,7 +29,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::advice::advice;
-use ostler_agent::agent::{Refusal, Source};
+use ostler_agent::agent::Source;
 use ostler_agent::budget::{Ledger, Unmeasured};
 use ostler_agent::call_log::{CallLog, KnownCalls};
 use ostler_agent::check::Checked;
@@ -36,7 +37,6 @@ use ostler_agent::command_line;
 use ostler_agent::completion::{
     Cause, Completion, Decision, Ending, Evidence, Handed, Marker, Progress, Until, Wall, Work,
 };
-use ostler_agent::event::Usage;
 use ostler_agent::outcome::{Limit, RunOutcome};
 use ostler_agent::prices::Observed;
 use ostler_agent::quiet_cause::WaitTracker;
@@ -46,7 +46,7 @@ use ostler_agent::watchdog::{Input, Watchdog};
 use tokio::task::JoinSet;
 
 use crate::contain::{Ahead, Contained, Spawn, Stdin};
-use crate::journal::{Facts, Journal, JournalError, Past};
+use crate::journal::{Facts, Journal, JournalError};
 pub use account::{limits_from, limits_json, sentence};
 use attempt::{Attempt, Besides};
 use bridge::BridgeSide;
@@ -60,7 +60,8 @@ pub use environment::{
 };
 use offline::Waited;
 pub use offline::configured_provider;
-pub use plan::{Checks, Incoming, Plan, Watching};
+pub use plan::{Beginning, Checks, Incoming, Plan, Watching};
+pub use report::{Report, RunError};
 use requests::Requests;
 pub use requests::{NoTerminal, Request, Said, Unsaid};
 use round::{Round, Rounded};
@@ -71,78 +72,6 @@ pub use workplace::WorkspaceState;
 
 /// Added at most to the time at which a quota is there again: many come back at that second.
 const MOST_JITTER: u64 = 20;
-
-/// How a run begins.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Beginning {
-    /// With its prompt.
-    New,
-    /// In the session that it had. If the agent never told of one, with its prompt again.
-    GoneOn {
-        /// What it had come to.
-        past: Box<Past>,
-        /// What the agent is told, if not only to go on.
-        prompt: Option<String>,
-        /// How long ago it began.
-        age: Duration,
-    },
-}
-
-/// How a run ended, and what is known of it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Report {
-    /// How.
-    pub outcome: RunOutcome,
-    /// The agent's id of the session.
-    pub session: Option<String>,
-    /// Turns that ended.
-    pub turns: u32,
-    /// How often the session was resumed.
-    pub resumes: u32,
-    /// What was used, as far as the agent told it.
-    pub usage: Option<Usage>,
-    /// What shows that the task is done.
-    pub evidence: Vec<Evidence>,
-    /// Processes that could not be ended. None if that is not known.
-    pub survivors: Option<u32>,
-    /// How long it took.
-    pub elapsed: Duration,
-    /// What a person can do about it.
-    pub hint: Option<String>,
-    /// What the host tried itself after the last claim.
-    pub checks: Vec<Checked>,
-    /// What became of the folder that it worked in.
-    pub workspace: WorkspaceState,
-    /// What is kept of the bridge: contact, where the receipts end, whether they were changed. Null without one.
-    pub bridge: serde_json::Value,
-    /// The outcome as it is in the journal.
-    pub json: serde_json::Value,
-}
-
-/// Why a run could not be run. Nothing is left running.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The agent cannot be run this way.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// What happens cannot be written down.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The agent's private files cannot be written.
-    #[error(transparent)]
-    Private(#[from] PrivateError),
-}
-
-impl RunError {
-    /// What to try.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Refused(refusal) => Some(refusal.hint.clone()),
-            Self::Journal(error) => error.hint(),
-            Self::Private(error) => error.hint(),
-        }
-    }
-}
 
 /// Who is told what happens, as it happens: the event, and its line in the journal.
 pub type Observer<'a> = dyn FnMut(&RunEvent, &str) + 'a;

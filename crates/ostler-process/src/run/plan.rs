@@ -18,6 +18,7 @@ use super::bridge::Bridge;
 use super::environment::users_settings;
 use super::requests::Request;
 use crate::contain::Ahead;
+use crate::journal::Past;
 use crate::terminal::pty::Size;
 
 /// How long nothing is watched, at most.
@@ -25,6 +26,22 @@ const LONGEST_UNWATCHED: Duration = Duration::from_secs(2);
 
 /// The part of the watchdog's `silence` that this may take.
 const PART_OF_SILENCE: u32 = 8;
+
+/// How a run begins.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Beginning {
+    /// With its prompt.
+    New,
+    /// In the session that it had. If the agent never told of one, with its prompt again.
+    GoneOn {
+        /// What it had come to.
+        past: Past,
+        /// What the agent is told, if not only to go on.
+        prompt: Option<String>,
+        /// How long ago it began.
+        age: Duration,
+    },
+}
 
 /// What is to be done, with what, and how far it may go.
 pub struct Plan<'a> {
