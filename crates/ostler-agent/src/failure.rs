@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use crate::agent::Clock;
 use crate::event::{CutShort, Failure, FailureClass};
 
-/// What an agent tells of a failure.
+/// What an agent reports of a failure.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Told<'a> {
+pub struct FailureReport<'a> {
     /// The HTTP status of the provider.
     pub status: Option<u16>,
     /// The kind, as the provider or the agent names it: `overloaded_error`, `insufficient_quota`.
@@ -144,12 +144,12 @@ pub fn is_input_too_long(failure: &Failure) -> bool {
 }
 
 /// What kind of failure this is. Total: what nothing is known of is `Unknown`.
-pub fn classify(told: Told<'_>) -> FailureClass {
-    let words = told.text.to_lowercase().replace('’', "'");
-    let by_kind = |table: &[(FailureClass, &[&str])]| found(table, |kind| *kind == told.kind);
+pub fn classify(report: FailureReport<'_>) -> FailureClass {
+    let words = report.text.to_lowercase().replace('’', "'");
+    let by_kind = |table: &[(FailureClass, &[&str])]| found(table, |kind| *kind == report.kind);
     by_kind(KINDS)
         .or_else(|| found(PHRASES, |phrase| words.contains(phrase)))
-        .or_else(|| told.status.or_else(|| status_in(told.text)).and_then(by_status))
+        .or_else(|| report.status.or_else(|| status_in(report.text)).and_then(by_status))
         .or_else(|| by_kind(VAGUE))
         .unwrap_or(FailureClass::Unknown)
 }
@@ -209,11 +209,11 @@ impl LimitKind {
 
 /// The failure. For a quota or a rate limit with the time of its reset, if the headers or the text have one; times in
 /// the text are read by that clock.
-pub fn failure(told: Told<'_>, clock: Clock) -> Failure {
-    let class = classify(told);
+pub fn failure(report: FailureReport<'_>, clock: Clock) -> Failure {
+    let class = classify(report);
     let resets_at = match class {
         FailureClass::Quota => {
-            reset::in_headers(told.headers, clock).or_else(|| reset::in_text(told.text, clock))
+            reset::in_headers(report.headers, clock).or_else(|| reset::in_text(report.text, clock))
         }
         FailureClass::Auth
         | FailureClass::Overloaded
@@ -223,7 +223,7 @@ pub fn failure(told: Told<'_>, clock: Clock) -> Failure {
         | FailureClass::Limit
         | FailureClass::Unknown => None,
     };
-    Failure { class, detail: told.text.to_owned(), resets_at, cut_short: cut_short(told.kind) }
+    Failure { class, detail: report.text.to_owned(), resets_at, cut_short: cut_short(report.kind) }
 }
 
 /// Kinds that tell how the model ended its answer.
@@ -365,8 +365,8 @@ mod tests {
             (None, "", "", Unknown),
         ];
         for (status, kind, text, want) in table {
-            let told = Told { status: *status, kind, text, headers: None };
-            assert_eq!(classify(told), *want, "{told:?}");
+            let report = FailureReport { status: *status, kind, text, headers: None };
+            assert_eq!(classify(report), *want, "{report:?}");
         }
     }
 
@@ -412,14 +412,16 @@ mod tests {
             ("Selected model is at capacity.", false),
         ];
         for (text, want) in table {
-            let failure = failure(Told { text, ..Told::default() }, Clock::default());
+            let failure = failure(FailureReport { text, ..FailureReport::default() }, Clock::default());
             assert_eq!(is_input_too_long(&failure), want, "{text}");
         }
     }
 
     #[test]
     fn a_quota_says_when_it_returns() {
-        let at = |text, now, east| failure(Told { text, ..Told::default() }, Clock { now, east }).resets_at;
+        let at = |text, now, east| {
+            failure(FailureReport { text, ..FailureReport::default() }, Clock { now, east }).resets_at
+        };
         let told = "You’ve hit your usage limit. Visit the settings or try again at Nov 18th, 2026 11:06 AM.";
         assert_eq!(at(told, None, 0), Some(1_795_000_019));
         assert_eq!(at(told, None, 3_600), Some(1_794_996_419));

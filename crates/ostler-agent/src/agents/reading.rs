@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::agent::{Clock, Exit};
 use crate::event::{AgentEvent, CutShort, Failure, FailureClass, TurnOutcome, Usage};
-use crate::failure::{Told, failure};
+use crate::failure::{FailureReport, failure};
 
 /// How much of an agent's standard error goes into a failure: its last lines say what went wrong.
 const LAST_LINES: usize = 5;
@@ -89,7 +89,7 @@ pub(super) fn broke(exit: Exit, stderr_tail: &str, missing: &str) -> AgentEvent 
         (Exit::Signal(_), false) => format!("{how} {missing}; its last lines were:\n{last}"),
         (Exit::Code(_), false) => last,
     };
-    let mut failure = failure(Told { text: &detail, ..Told::default() }, Clock::default());
+    let mut failure = failure(FailureReport { text: &detail, ..FailureReport::default() }, Clock::default());
     match exit {
         // What it printed before is not why it was killed.
         Exit::Signal(_) => {

@@ -35,7 +35,7 @@ pub enum Beginning {
     /// In the session that it had. If the agent never told of one, with its prompt again.
     GoneOn {
         /// What it had come to.
-        past: Past,
+        past: Box<Past>,
         /// What the agent is told, if not only to go on.
         prompt: Option<String>,
         /// How long ago it began.

@@ -13,7 +13,7 @@ use super::transcript::Last;
 use crate::agent::{Clock, Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, items, named, noted, small, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, Part, ToolResult, TurnOutcome, Usage, sum};
-use crate::failure::{Told, classify};
+use crate::failure::{FailureReport, classify};
 use crate::prices::{Observed, Prices};
 use crate::quiet_cause::{Answer, AnswerPart, count};
 
@@ -381,7 +381,7 @@ fn retrying(record: &Value) -> AgentEvent {
         limit: small(&record["max_retries"]),
         delay: delay.map(|delay| delay.min(LONGEST_DELAY)),
         reason,
-        class: classify(Told { status, kind, text, headers: None }),
+        class: classify(FailureReport { status, kind, text, headers: None }),
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::decoder::Claude;
 use crate::agents::reading::{Turn, added, failed, items, since, small, spent, text};
 use crate::event::{AgentEvent, Blocked, CutShort, FailureClass, TurnOutcome, Usage};
-use crate::failure::{Told, failure};
+use crate::failure::{FailureReport, failure};
 
 impl Claude {
     pub(super) fn result(&mut self, record: &Value) -> Vec<AgentEvent> {
@@ -96,7 +96,8 @@ impl Claude {
             (true, true) => subtype.to_owned(),
         };
         let kind = if subtype == "success" { self.error.as_str() } else { subtype };
-        let told = Told { status: small(&record["api_error_status"]), kind, text: &words, headers: None };
+        let told =
+            FailureReport { status: small(&record["api_error_status"]), kind, text: &words, headers: None };
         let mut failure = failure(told, self.clock);
         let resets_at = self.resets_at.take();
         if failure.class == FailureClass::Quota {

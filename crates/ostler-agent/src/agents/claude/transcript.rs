@@ -16,7 +16,7 @@ use super::message::{self, INTERRUPTED};
 use crate::agent::{TranscriptPlace, Whereabouts};
 use crate::agents::reading::{Turn, added, content_text, named, small, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, CutShort, Failure, FailureClass, TurnOutcome};
-use crate::failure::{Told, failure};
+use crate::failure::{FailureReport, failure};
 
 /// Longest folder name that Claude Code makes of a path as it is.
 const LONGEST_SLUG: usize = 200;
@@ -91,7 +91,7 @@ impl Claude {
             Turn::Awaited | Turn::Open if interrupted => self.ended(TurnOutcome::Interrupted),
             Turn::Awaited | Turn::Open if self.last.words.is_empty() && self.last.failure.is_none() => {
                 let text = "the turn ended without an answer in its transcript";
-                let told = Told { text, ..Told::default() };
+                let told = FailureReport { text, ..FailureReport::default() };
                 self.ended(TurnOutcome::Failed(failure(told, self.clock)))
             }
             Turn::Awaited | Turn::Open => self.ended_as_written(),
@@ -230,7 +230,7 @@ impl Claude {
             let words = content_text(&answer["content"]);
             let kind = record["error"].as_str().unwrap_or_default();
             let status = small(&record["apiErrorStatus"]);
-            let told = Told { status, kind, text: &words, headers: None };
+            let told = FailureReport { status, kind, text: &words, headers: None };
             let mut failure = failure(told, self.clock);
             if failure.class == FailureClass::Quota {
                 // Newer versions write down the second; others leave the minute in the text.

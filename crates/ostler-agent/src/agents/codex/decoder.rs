@@ -8,7 +8,7 @@ use super::calls::{Calls, usage};
 use crate::agent::{Clock, Decoder, Exit, Source};
 use crate::agents::reading::{Turn, added, broke, content_text, named, noted, since, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, Failure, FailureClass, Part, ToolResult, TurnOutcome, Usage};
-use crate::failure::{Told, classify, failure};
+use crate::failure::{FailureReport, classify, failure};
 use crate::prices::Prices;
 
 /// Fields of an item that are not what a tool was called with.
@@ -152,7 +152,7 @@ impl Codex {
             attempt: attempt.parse().unwrap_or(self.tries),
             limit: limit.parse().ok(),
             delay: None,
-            class: classify(Told { text: &reason, ..Told::default() }),
+            class: classify(FailureReport { text: &reason, ..FailureReport::default() }),
             reason,
         })]
     }
@@ -181,9 +181,9 @@ impl Codex {
         let told = match error["message"].as_str() {
             Some(words) => {
                 let kind = [&error["code"], &error["type"]].into_iter().find_map(Value::as_str);
-                Told { kind: kind.unwrap_or_default(), text: words, ..Told::default() }
+                FailureReport { kind: kind.unwrap_or_default(), text: words, ..FailureReport::default() }
             }
-            None => Told { text: message, ..Told::default() },
+            None => FailureReport { text: message, ..FailureReport::default() },
         };
         failure(told, self.clock)
     }

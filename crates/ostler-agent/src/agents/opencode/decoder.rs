@@ -7,7 +7,7 @@ use super::log;
 use crate::agent::{Clock, Decoder, Exit, Source};
 use crate::agents::reading::{Turn, broke, cut_short, failed, named, small, spent, text, unknown};
 use crate::event::{AgentEvent, Blocked, CutShort, FailureClass, Part, ToolResult, TurnOutcome, Usage};
-use crate::failure::{Told, classify, failure};
+use crate::failure::{FailureReport, classify, failure};
 use crate::prices::{Prices, Tokens};
 
 /// Reads OpenCode.
@@ -146,7 +146,7 @@ impl OpenCode {
     /// A request that failed is tried again, without a record, for a minute and more. What another request would not
     /// change is not: an error record follows at once.
     fn retrying(&mut self, text: &str) -> Option<AgentEvent> {
-        let class = match classify(Told { text, ..Told::default() }) {
+        let class = match classify(FailureReport { text, ..FailureReport::default() }) {
             FailureClass::Auth | FailureClass::Model => return None,
             // The log leaves out the status.
             FailureClass::Unknown => FailureClass::Provider,
@@ -199,7 +199,7 @@ impl OpenCode {
         let kinds = [&body["error"]["code"], &body["error"]["type"], &error["name"]];
         let words = named(&data["message"]).unwrap_or_else(|| text(&error["name"]));
         let failure = failure(
-            Told {
+            FailureReport {
                 status: small(&data["statusCode"]),
                 kind: kinds.into_iter().find_map(Value::as_str).unwrap_or_default(),
                 text: &words,
