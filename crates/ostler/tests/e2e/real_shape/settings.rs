@@ -33,7 +33,8 @@ async fn hold(set: impl FnOnce(RealShape, String) -> RealShape) {
     let shape = set(shape.with_bridge(), settings.to_string());
     let run = tokio::task::spawn_blocking(move || {
         let file = shape.at("ostlers.md").display().to_string();
-        let ended = Ended::of(ended(shape.start(&["--system-prompt-file", &file, "Declare it."])));
+        let ended =
+            Ended::of(ended(shape.start(&["--ceiling", "3m", "--system-prompt-file", &file, "Declare it."])));
         ended.ends("completed", 0);
         shape.is_empty();
     });
