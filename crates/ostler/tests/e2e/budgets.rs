@@ -132,6 +132,10 @@ fn killed_once(mut child: Child, is_time: impl Fn(&Value) -> bool) -> Ended {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let pid = lines.find_map(|line| line["pid"].as_i64()).unwrap();
+    let is_time = |line: &Value| {
+        assert_ne!(line["kind"], "stopping", "the time to kill it never came");
+        is_time(line)
+    };
     lines.find(is_time).unwrap();
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
     Ended { lines: lines.collect(), code: child.wait().unwrap().code() }
@@ -151,7 +155,7 @@ fn a_killed_claude_is_resumed_with_what_is_left_of_its_money() {
         let (Some(yard), Some(binary)) = (Yard::of(Player::ClaudeStream), player.binary()) else { return };
         let script = yard.script(DEAR);
         let mut command = yard.ostler(&["run", "-a", "claude-headless", "--json", "--permissions", "all"]);
-        command.args([&script, "--max-cost", "1", "Do it."]);
+        command.args([&script, "--max-cost", "1", "--silence", "30s", "Do it."]);
         command.env("OSTLER_CFG__AGENTS__CLAUDE_HEADLESS__PROGRAM", binary);
         let ended = killed_once(command.stdout(Stdio::piped()).spawn().unwrap(), |line| {
             line["event"] == "spent_so_far" && line["cost_usd"].as_f64().is_some_and(|cost| cost > 0.35)
