@@ -257,7 +257,8 @@ async fn a_run_that_may_not_be_resumed_is_never_parked_as_offline() {
     let Some(yard) = Yard::of(Player::Codex) else { return };
     let ((_vendor, vendor), (_gateway, gateway)) = (dead_end(), dead_end());
     configure(Player::Codex, &yard.at("home"), gateway);
-    let output = by_a_person(&yard, Player::Codex, &["--max-resumes", "0"], vendor).output().unwrap();
+    let args = ["--max-resumes", "0", "--max-wait", "10s"];
+    let output = by_a_person(&yard, Player::Codex, &args, vendor).output().unwrap();
     let ended = Ended::of(output);
     ended.ends("agent_failed", 10);
     assert_eq!(ended.with("kind", "parked").count(), 0, "{:#?}", ended.lines);

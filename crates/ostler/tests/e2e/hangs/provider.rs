@@ -180,7 +180,9 @@ mod retries {
         let is_stopped = |status: u16| {
             let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
             let script = yard.script(&refused(&format!("http = {status}, retry_after = 50")));
-            let ended = yard.run(&[&script, "--silence", "6s", "--ceiling", "9s", "Say something."]);
+            // A wait, which a retry is not, would end too, and by its own name.
+            let limits = ["--silence", "6s", "--ceiling", "9s", "--max-wait", "20s"];
+            let ended = yard.run(&[&limits[..], &[&script, "Say something."]].concat());
             ended.ends("timed_out", 13);
             assert_eq!(ended.outcome()["rule"], "ceiling");
             assert_eq!(ended.with("blocked", "retrying").count(), 1, "{:#?}", ended.lines);
