@@ -16,7 +16,7 @@ mod responses;
 mod tools;
 mod transcript;
 
-use ostler_agent::canonical::Message;
+use ostler_agent::canonical::{Message, Role};
 use ostler_agent::event::Usage;
 use ostler_agent::history::History;
 use ostler_agent::offering::Tool;
@@ -300,6 +300,18 @@ fn flush(parts: &mut Vec<Part>, text: &mut String) {
 /// A conversation whose last word is the user's.
 fn asked(messages: Vec<Message>) -> Result<History, Problem> {
     History::of(messages).map_err(|error| Problem::invalid(&error.to_string()).about(MESSAGES))
+}
+
+/// What a user says in our own API: a text, or blocks in Anthropic's form. Nothing of it is left out: a kind that is not
+/// known is a problem.
+pub(crate) fn user_message(content: &Value) -> Result<Option<Message>, Problem> {
+    let (mut ignored, mut transcript) = (ignored::Ignored::default(), transcript::Transcript::default());
+    let at = at::At::Field("content");
+    transcript.add(Role::User, blocks::content(&at, content, Role::User, &mut ignored)?);
+    match ignored.into_names().as_slice() {
+        [] => Ok(transcript.into_parts().1.pop()),
+        [kind, ..] => Err(at.wrong(&format!("this kind of content is not known: {kind}"))),
+    }
 }
 
 /// Server-sent events with a name.

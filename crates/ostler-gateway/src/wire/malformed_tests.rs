@@ -473,6 +473,28 @@ fn any_body() -> impl Strategy<Value = (Format, Value)> {
     })
 }
 
+/// Whether a block is whole, by another account than that of the reader.
+fn is_whole(block: &Value) -> bool {
+    let is_text = |field: &str| block[field].as_str().is_some_and(|text| !text.is_empty());
+    match block["type"].as_str() {
+        Some("text") => is_text("text"),
+        Some("thinking") => block["thinking"].is_string(),
+        Some("redacted_thinking") => block["data"].is_string(),
+        Some("tool_use") => is_text("id") && is_text("name") && block["input"].is_object(),
+        Some("tool_result") => {
+            let content = &block["content"];
+            let are_whole = |blocks: &Vec<Value>| blocks.iter().all(is_whole);
+            is_text("tool_use_id") && (content.is_string() || content.as_array().is_some_and(are_whole))
+        }
+        Some("image" | "document") => {
+            let source = &block["source"];
+            source["data"].is_string() && source["media_type"].is_string() || source["url"].is_string()
+        }
+        Some("search_result") => block["source"].is_string() && block["content"].is_array(),
+        _ => false,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
@@ -488,6 +510,13 @@ proptest! {
             Ok(request) => {
                 let messages = request.history.prior().iter().chain([request.history.last()]);
                 let written: Vec<Value> = messages.map(|message| message.written()).collect();
+                for message in &written {
+                    let is_right = match &message["content"] {
+                        Value::String(text) => !text.is_empty(),
+                        blocks => blocks.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(is_whole)),
+                    };
+                    prop_assert!(is_right, "{message}");
+                }
                 let again = json!({"model": "m", "max_tokens": 1, "messages": written});
                 let again = Format::Messages.read(&again);
                 let again = again.map_err(|problem| TestCaseError::fail(format!("{problem:?}: {written:?}")))?;

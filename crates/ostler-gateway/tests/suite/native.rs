@@ -128,8 +128,15 @@ async fn a_key_does_here_what_its_scopes_say() {
         let got = house.post(SESSIONS, "ostler_writer", &body).await;
         assert_eq!((got.status, got.json()["field"].as_str().unwrap_or("")), (status, field), "{body}");
     }
-    for body in [json!({}), json!({"text": ""}), json!({"text": "a", "content": []}), json!({"content": [1]})]
-    {
+    for body in [
+        json!({}),
+        json!({"text": ""}),
+        json!({"text": "a", "content": []}),
+        json!({"content": [1]}),
+        json!({"content": [null]}),
+        json!({"content": [{"type": "text"}]}),
+        json!({"content": [{"type": "hologram"}]}),
+    ] {
         let got = house.post(&format!("{SESSIONS}/{id}/turns"), "ostler_writer", &body).await;
         assert!(matches!(got.status, 400 | 200 | 202), "{body}: {}", got.body);
     }

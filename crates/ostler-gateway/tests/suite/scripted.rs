@@ -30,6 +30,8 @@ pub(crate) struct Log {
     pub(crate) started: Vec<Vec<Value>>,
     /// What is added to the system prompt of each.
     pub(crate) systems: Vec<Option<String>>,
+    /// What is offered to each.
+    pub(crate) tools: Vec<String>,
     /// Which session was asked what.
     pub(crate) asked: Vec<(u32, String)>,
     pub(crate) interrupted: Vec<u32>,
@@ -114,6 +116,7 @@ impl Start for Stage {
         let pid = self.log(|log| {
             log.started.push(prior.iter().map(Message::written).collect());
             log.systems.push(terms.system_prompt.clone());
+            log.tools.push(terms.tools.clone());
             log.pids += 1;
             log.pids
         });
@@ -182,7 +185,7 @@ impl LiveSession for Scripted {
     }
 
     /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `linger`, `deaf`, `chatter`, `slow`, `wait X`, `break X`, `fail`,
-    /// `die`, `task`, `call A B`.
+    /// `die`, `task`, `call A B`, `use TOOL X`.
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
             Doing::Called => brought(message),
@@ -268,6 +271,17 @@ impl LiveSession for Scripted {
                 } else {
                     self.ready.push_back(AgentEvent::TurnEnded(TurnOutcome::Called));
                 }
+            }
+            ("use", call) => {
+                let (tool, text) = call.split_once(' ').unwrap();
+                self.ready.push_back(AgentEvent::ToolStarted {
+                    call: "call_it".to_owned(),
+                    tool: known_as(tool),
+                    input: json!({"input": text}),
+                    within: None,
+                });
+                self.doing = Doing::Called;
+                self.ready.push_back(AgentEvent::TurnEnded(TurnOutcome::Called));
             }
             ("brought", outcomes) => {
                 self.doing = Doing::Waiting;

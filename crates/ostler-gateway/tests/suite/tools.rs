@@ -136,6 +136,82 @@ async fn outcomes_of_a_session_that_is_gone_are_told_as_history() {
     house.close().await;
 }
 
+/// A tool that takes a text is one for the program too: in what it is told, and in what it sends back.
+#[tokio::test]
+async fn a_custom_tool_is_called_with_a_text() {
+    let house = House::open(Limits::default()).await;
+    let format = json!({"type": "grammar", "syntax": "lark", "definition": "start: x"});
+    let tool = json!({"type": "custom", "name": "apply_patch", "description": "edits", "format": format});
+    let ask = |input: Value, stream: bool| json!({"model": "claude", "input": input, "tools": [tool], "stream": stream});
+    let mut items = vec![user("use apply_patch *** Begin")];
+    let got = house.post("/v1/responses", "ostler_1", &ask(json!(items), false)).await.json();
+    let call = got["output"][0].clone();
+    let id = call["id"].as_str().unwrap();
+    assert!(id.starts_with("ctc_"), "{call}");
+    let want = json!({"type": "custom_tool_call", "id": id, "call_id": "call_it", "name": "apply_patch",
+        "input": "*** Begin", "status": "completed"});
+    assert_eq!(call, want);
+    let output = json!({"type": "custom_tool_call_output", "call_id": "call_it", "output": "Done"});
+    items.extend([call.clone(), output.clone()]);
+    let got = house.post("/v1/responses", "ostler_1", &ask(json!(items), false)).await.json();
+    assert_eq!(got["output"][0]["content"][0]["text"], "call_it=Done", "{got}");
+    // The same, by what it refers to.
+    let items = json!([user("use apply_patch *** Begin"), {"type": "item_reference", "id": id}, output]);
+    let got = house.post("/v1/responses", "ostler_1", &ask(items, false)).await;
+    assert_eq!(got.status, 200, "{}", got.body);
+    let told = house.stage.log(|log| log.started.last().unwrap().clone());
+    assert_eq!(told[1]["content"][0]["input"], json!({"input": "*** Begin"}), "{told:?}");
+    // In pieces, and in the other API.
+    let events = house
+        .post("/v1/responses", "ostler_1", &ask(json!([user("use apply_patch x")]), true))
+        .await
+        .events();
+    let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
+    let want = [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.custom_tool_call_input.delta",
+        "response.custom_tool_call_input.done",
+        "response.output_item.done",
+        "response.completed",
+    ];
+    assert_eq!(kinds, want);
+    assert_eq!((&events[3]["delta"], &events[4]["input"]), (&json!("x"), &json!("x")));
+    let tool = json!({"type": "custom", "custom": {"name": "apply_patch"}});
+    let body = json!({"model": "claude", "messages": [user("use apply_patch y")], "tools": [tool]});
+    let got = house.post("/v1/chat/completions", "ostler_1", &body).await.json();
+    let want = json!([{"id": "call_it", "type": "custom", "custom": {"name": "apply_patch", "input": "y"}}]);
+    assert_eq!(got["choices"][0]["message"]["tool_calls"], want, "{got}");
+    house.close().await;
+}
+
+/// Codex keeps tools of MCP servers and its own in namespaces.
+#[tokio::test]
+async fn a_tool_of_a_namespace_has_both_names() {
+    let house = House::open(Limits::default()).await;
+    let nested = json!({"type": "function", "name": "patch", "parameters": {"type": "object"}});
+    let tool = json!({"type": "namespace", "name": "apply", "tools": [nested]});
+    // Seen from Codex: tools that stand among the messages.
+    let more = json!({"type": "additional_tools", "role": "developer", "tools": [tool]});
+    let mut input = vec![more, user("use apply__patch x")];
+    let got =
+        house.post("/v1/responses", "ostler_1", &json!({"model": "claude", "input": input})).await.json();
+    let call = &got["output"][0];
+    assert_eq!((&call["namespace"], &call["name"]), (&json!("apply"), &json!("patch")), "{got}");
+    let offered = house.stage.log(|log| log.tools.clone());
+    assert!(offered[0].contains(r#""name":"apply__patch""#), "{offered:?}");
+    input.extend([
+        call.clone(),
+        json!({"type": "function_call_output", "call_id": "call_it", "output": "Done"}),
+    ]);
+    let got =
+        house.post("/v1/responses", "ostler_1", &json!({"model": "claude", "input": input})).await.json();
+    assert_eq!(got["output"][0]["content"][0]["text"], "call_it=Done", "{got}");
+    assert_eq!(pids(&house), [1, 1], "it is one session");
+    house.close().await;
+}
+
 /// As the real APIs have it.
 #[tokio::test]
 async fn outcomes_must_fit_the_calls() {

@@ -8,7 +8,7 @@ use axum::extract::{Path, Request as Incoming, State};
 use axum::http::{HeaderMap, StatusCode};
 use ostler_agent::access::Scope;
 use ostler_agent::agent::{Engine, Permissions};
-use ostler_agent::canonical::{self, Message};
+use ostler_agent::canonical::Message;
 use ostler_agent::history::History;
 use ostler_agent::leasing::{Place, Terms};
 use serde_json::json;
@@ -22,7 +22,7 @@ use super::{Told, answer, shaped};
 use crate::conversations::{Conversation, Ending, Kept, Opening, Unkept};
 use crate::live::Start;
 use crate::pool::Turn as Question;
-use crate::wire::{Kind, Problem};
+use crate::wire::{Kind, Problem, user_message};
 
 /// Begins a turn.
 pub(in super::super) async fn post<S: Start>(
@@ -87,9 +87,7 @@ fn message(new: &NewTurn) -> Result<Message, Problem> {
         (None, Some(blocks)) => json!(blocks),
         _ => return Err(Problem::invalid("there must be either `text` or `content`").about("text")),
     };
-    let read = canonical::read(&[json!({"role": "user", "content": content})]);
-    let read = read.map_err(|error| Problem::invalid(&error.to_string()).about("content"))?;
-    read.into_iter().next().ok_or_else(|| Problem::invalid("nothing is asked").about("text"))
+    user_message(&content)?.ok_or_else(|| Problem::invalid("nothing is asked").about("text"))
 }
 
 /// A turn as it was written down, read where reading may take a while.
