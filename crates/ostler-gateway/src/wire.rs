@@ -24,7 +24,6 @@ use serde_json::Value;
 
 use crate::pool::BrokenOff;
 pub use problem::{Kind, Problem};
-pub(crate) use responses::custom_call;
 pub use tools::ToolNames;
 
 /// The field that has the conversation, in most APIs.

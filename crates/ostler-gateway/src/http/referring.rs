@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Gateway;
 use super::responses::{kept, told};
 use crate::live::Start;
-use crate::wire::{Format, Problem, Request, custom_call};
+use crate::wire::{Format, Problem, Request};
 
 /// Stands for a part of an answer.
 const REFERENCE: &str = "item_reference";
@@ -16,7 +16,7 @@ const REFERENCE: &str = "item_reference";
 /// How the ids of parts begin, before that of their turn.
 const PARTS: [&str; 3] = ["msg_", FUNCTION, CUSTOM];
 const FUNCTION: &str = "fc_";
-/// A call of a custom tool, which is kept as one of a function: its id tells what it was for the program.
+/// A call of a custom tool, which is kept as one of a function with one text.
 const CUSTOM: &str = "ctc_";
 
 /// How the ids of answers begin.
@@ -60,11 +60,8 @@ impl<S: Start> Gateway<S> {
             answers.insert(turn.to_owned(), told(turn, &kept(&conversation, turn).await.ok()?));
         }
         let parts = answers.get(turn)?["output"].as_array()?;
-        let kept_id = |id: &str| id.strip_prefix(CUSTOM).map(|rest| format!("{FUNCTION}{rest}"));
-        match kept_id(id) {
-            Some(kept_id) => parts.iter().find(|part| part["id"] == kept_id).map(custom_call),
-            None => parts.iter().find(|part| part["id"] == id).cloned(),
-        }
+        let kept_id = id.strip_prefix(CUSTOM).map_or(id.to_owned(), |rest| format!("{FUNCTION}{rest}"));
+        parts.iter().find(|part| part["id"] == kept_id).cloned()
     }
 
     /// What was said to the model among what was asked stays said in the answers that follow. Instructions do not: they

@@ -391,71 +391,71 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A part of a message that is nearly right: each field may be anything.
-fn nearly(right: Value) -> impl Strategy<Value = Value> {
-    let names: Vec<String> = right.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
-    (Just(right), proptest::option::weighted(0.4, (proptest::sample::select(names), json_value()))).prop_map(
-        |(mut right, changed)| {
-            if let Some((name, value)) = changed {
-                right[name] = value;
-            }
-            right
-        },
-    )
+/// How many values there are in a value, itself included.
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(values) => values.iter().map(count).sum(),
+        Value::Object(fields) => fields.values().map(count).sum::<usize>(),
+        _ => 0,
+    }
 }
 
-/// A message or an item, nearly right, or anything.
+/// Puts another one in the place of the value of this number.
+fn put(value: &mut Value, at: &mut usize, other: &Value) {
+    if *at == 0 {
+        *value = other.clone();
+    }
+    *at = at.wrapping_sub(1);
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|value| put(value, at, other)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| put(value, at, other)),
+        _ => {}
+    }
+}
+
+/// A message or an item that is right, or nearly: one value of it may be anything.
 fn message(format: Format) -> impl Strategy<Value = Value> {
-    let call = json!({"type": "tool_use", "id": "a", "name": "t", "input": {}});
+    let call = json!({"type": "tool_use", "id": "a", "name": "t", "input": {"k": 1}});
     let result =
         json!({"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "r"}]});
+    let picture =
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}});
     let function = json!({"name": "t", "arguments": "{}"});
     let right = match format {
         Format::Messages => vec![
             user(json!("x")),
-            user(json!([result])),
-            user(json!([{"type": "image", "source": {"type": "url", "url": "https://x"}}])),
+            user(json!([result, picture])),
             json!({"role": "assistant", "content": [{"type": "text", "text": "y"}, call]}),
-            json!({"role": "system", "content": "s"}),
+            json!({"role": "system", "content": [{"type": "text", "text": "s"}]}),
         ],
         Format::Chat => vec![
-            user(json!([{"type": "text", "text": "x"}])),
-            json!({"role": "assistant", "content": "y", "tool_calls": [{"id": "a", "type": "function", "function": function}]}),
+            user(
+                json!([{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "https://x"}}]),
+            ),
+            json!({"role": "assistant", "content": "y", "tool_calls": [
+                {"id": "a", "type": "function", "function": function},
+                {"id": "b", "type": "custom", "custom": {"name": "t", "input": "x"}}]}),
             json!({"role": "tool", "tool_call_id": "a", "content": "r"}),
             json!({"role": "developer", "content": "s"}),
         ],
         Format::Responses => vec![
-            user(json!([{"type": "input_text", "text": "x"}])),
+            user(
+                json!([{"type": "input_text", "text": "x"}, {"type": "input_image", "image_url": "https://x"}]),
+            ),
             json!({"type": "function_call", "call_id": "a", "name": "t", "arguments": "[]"}),
-            json!({"type": "function_call_output", "call_id": "a", "output": "r"}),
+            json!({"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "r"}]}),
             json!({"type": "custom_tool_call", "call_id": "a", "name": "t", "input": "x"}),
             json!({"type": "message", "role": "assistant", "content": "y"}),
         ],
     };
-    let nearly = proptest::sample::select(right).prop_flat_map(nearly);
-    // A field within a field may be anything too.
-    let deeper =
-        nearly.prop_flat_map(|message| match message["content"].as_array().and_then(|parts| parts.first()) {
-            Some(part) if part.is_object() => {
-                let message = message.clone();
-                nearly_boxed(part.clone())
-                    .prop_map(move |part| {
-                        let mut message = message.clone();
-                        message["content"][0] = part;
-                        message
-                    })
-                    .boxed()
-            }
-            _ => Just(message).boxed(),
-        });
-    prop_oneof![6 => deeper, 1 => json_value()]
-}
-
-fn nearly_boxed(right: Value) -> BoxedStrategy<Value> {
-    match right.as_object().is_some_and(|fields| !fields.is_empty()) {
-        true => nearly(right).boxed(),
-        false => Just(right).boxed(),
-    }
+    let changed = proptest::option::weighted(0.6, (any::<proptest::sample::Index>(), json_value()));
+    (proptest::sample::select(right), changed).prop_map(|(mut message, changed)| {
+        if let Some((at, other)) = changed {
+            let all = count(&message);
+            put(&mut message, &mut at.index(all), &other);
+        }
+        message
+    })
 }
 
 fn any_body() -> impl Strategy<Value = (Format, Value)> {

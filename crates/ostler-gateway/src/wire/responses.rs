@@ -129,13 +129,6 @@ fn call_item(head: &Head, at: usize, id: &str, tool: &str, input: Option<&Value>
     item
 }
 
-/// A call that is kept as one of a function, as the call of a custom tool that it was.
-pub(crate) fn custom_call(item: &Value) -> Value {
-    let arguments: Value =
-        item["arguments"].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    json!({"type": CUSTOM_CALL, "call_id": item["call_id"], "name": item["name"], "input": custom_input(&arguments)})
-}
-
 fn message_id(head: &Head, at: usize) -> String {
     format!("msg_{}_{at}", head.id)
 }
