@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::agent::Permissions;
 use crate::offering::Own;
+use crate::pace::Pace;
 
 /// What a limit of requests is counted over.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -136,6 +137,8 @@ pub struct Meter {
     /// When the requests of the last minute came.
     came: VecDeque<Duration>,
     turns: u32,
+    /// How long they take.
+    pace: Pace,
 }
 
 /// What happens.
@@ -145,8 +148,8 @@ pub enum Input {
     Came,
     /// A turn is to begin.
     Begins,
-    /// It is over. Each that was admitted is told once.
-    Ended,
+    /// It is over, after so long. Each that was admitted is told once.
+    Ended(Duration),
 }
 
 /// What becomes of it.
@@ -165,14 +168,20 @@ impl Meter {
         match input {
             Input::Came => self.came(now, policy.requests_per_minute),
             Input::Begins => match policy.turns_at_once {
-                Some(limit) if self.turns >= limit => Verdict::Later(Duration::from_secs(1)),
+                Some(limit) if self.turns >= limit => {
+                    Verdict::Later(self.pace.promise(now, usize::try_from(self.turns).unwrap_or(usize::MAX)))
+                }
                 Some(_) | None => {
                     self.turns += 1;
                     Verdict::Admit
                 }
             },
-            Input::Ended => {
+            Input::Ended(took) => {
                 self.turns = self.turns.saturating_sub(1);
+                self.pace.on_release(took);
+                if self.turns == 0 {
+                    self.pace.on_empty_queue();
+                }
                 Verdict::Admit
             }
         }
@@ -294,11 +303,14 @@ mod tests {
     fn turns_are_counted_while_they_last() {
         let policy = Policy { turns_at_once: Some(1), ..Policy::chat() };
         let mut meter = Meter::default();
-        let mut step = |input| meter.step(secs(0), &policy, input);
-        assert_eq!(step(Input::Begins), Verdict::Admit);
-        assert_eq!(step(Input::Begins), Verdict::Later(secs(1)));
-        assert_eq!(step(Input::Ended), Verdict::Admit);
-        assert_eq!(step(Input::Begins), Verdict::Admit);
+        let mut step = |at, input| meter.step(secs(at), &policy, input);
+        assert_eq!(step(0, Input::Begins), Verdict::Admit);
+        assert!(matches!(step(0, Input::Begins), Verdict::Later(_)));
+        assert_eq!(step(30, Input::Ended(secs(30))), Verdict::Admit);
+        assert_eq!(step(30, Input::Begins), Verdict::Admit);
+        // Whoever is refused comes back when a turn has ended, one after the other.
+        assert_eq!(step(30, Input::Begins), Verdict::Later(secs(30)));
+        assert_eq!(step(30, Input::Begins), Verdict::Later(secs(60)));
     }
 
     proptest! {

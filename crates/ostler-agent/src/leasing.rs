@@ -8,6 +8,7 @@
 //! Invariant: a session is only ever given to a conversation with the same [`Terms`], the tenant among them, and never
 //! while it is at work.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -174,6 +175,8 @@ pub struct Pool<'a> {
     pub live: &'a [Live],
     /// Those who wait, in the order in which they came.
     pub waiting: &'a [Waiting],
+    /// Those who waited, were called, and have not looked yet: what is free is theirs first.
+    pub called: &'a [Waiting],
     /// What it may hold.
     pub limits: Limits,
     /// Whether it takes anybody.
@@ -256,11 +259,13 @@ pub fn decide(pool: &Pool<'_>, wanted: &Wanted<'_>) -> Decision {
     if pool.doors == Doors::Closing {
         return Decision::Refuse(Refused::Closing);
     }
-    if let Some(seat) = warm(pool.live, wanted) {
+    // A session that only this tenant can use is its own, unless others wait and it has its share.
+    let may_reuse = wanted.queued == Queued::Next || is_within_share(pool, &wanted.terms.tenant);
+    if let Some(seat) = warm(pool.live, wanted).filter(|_| may_reuse) {
         return seat;
     }
-    // Whoever waits was here before; but not for a session that only this one can use.
-    let may_spawn = wanted.queued == Queued::Next || pool.waiting.is_empty();
+    // Whoever waits was here before.
+    let may_spawn = wanted.queued == Queued::Next || (pool.waiting.is_empty() && pool.called.is_empty());
     match evictions(pool, &wanted.terms.tenant).filter(|_| may_spawn) {
         Some(evict) => {
             let opening = if wanted.prior.is_some() { Opening::Inject } else { Opening::Fresh };
@@ -268,6 +273,25 @@ pub fn decide(pool: &Pool<'_>, wanted: &Wanted<'_>) -> Decision {
         }
         None => queue(pool, wanted),
     }
+}
+
+/// Whether a tenant may have one more session at work. While others wait it may have as many as all that want some would
+/// have if each had as many.
+fn is_within_share(pool: &Pool<'_>, tenant: &str) -> bool {
+    let waiting = || pool.waiting.iter().chain(pool.called).map(|waiting| waiting.tenant.as_str());
+    if waiting().all(|other| other == tenant) {
+        return true;
+    }
+    let busy = pool.live.iter().filter(|live| live.doing == Doing::Busy);
+    let mut tenants: BTreeSet<&str> = busy.map(|live| live.terms.tenant.as_str()).collect();
+    tenants.extend(waiting());
+    tenants.insert(tenant);
+    at_work(pool, tenant) < (pool.limits.live / tenants.len()).max(1)
+}
+
+/// How many sessions of a tenant are at work.
+pub fn at_work(pool: &Pool<'_>, tenant: &str) -> usize {
+    pool.live.iter().filter(|live| live.doing == Doing::Busy && live.terms.tenant == tenant).count()
 }
 
 /// One that is there already. Of several the one that was used last: those that wait long are the first to go.
@@ -390,7 +414,7 @@ pub fn missing_spares(pool: &Pool<'_>, terms: &Terms, wanted: usize) -> usize {
     };
     let rest = resting(pool.live).len();
     let room = pool.limits.idle.saturating_sub(rest);
-    if pool.doors == Doors::Closing || !pool.waiting.is_empty() {
+    if pool.doors == Doors::Closing || !pool.waiting.is_empty() || !pool.called.is_empty() {
         return 0;
     }
     (1..=missing.min(room)).take_while(|more| has_room(*more)).count()
@@ -398,12 +422,8 @@ pub fn missing_spares(pool: &Pool<'_>, terms: &Terms, wanted: usize) -> usize {
 
 /// Who of those who wait is served next: the tenant with the fewest sessions at work, and of those who came first.
 pub fn served_next(pool: &Pool<'_>) -> Option<usize> {
-    let at_work = |tenant: &str| {
-        let busy = pool.live.iter().filter(|live| live.doing == Doing::Busy && live.terms.tenant == tenant);
-        busy.count()
-    };
     let waiting = pool.waiting.iter().enumerate();
-    waiting.min_by_key(|(at, waiting)| (at_work(&waiting.tenant), *at)).map(|(at, _)| at)
+    waiting.min_by_key(|(at, waiting)| (at_work(pool, &waiting.tenant), *at)).map(|(at, _)| at)
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ fn limits() -> Limits {
 }
 
 fn pool<'a>(live: &'a [Live], waiting: &'a [Waiting]) -> Pool<'a> {
-    Pool { live, waiting, limits: limits(), doors: Doors::Open }
+    Pool { live, waiting, called: &[], limits: limits(), doors: Doors::Open }
 }
 
 fn waits(tenants: &[&str]) -> Vec<Waiting> {
@@ -142,6 +142,46 @@ fn the_table() {
     for (what, live, waiting, talk, queued, want) in table {
         assert_eq!(decided(&live, waiting, "a", talk, queued), want, "{what}");
     }
+}
+
+/// A tenant whose conversations go on and on would otherwise keep its sessions for ever.
+#[test]
+fn one_tenant_has_its_share_while_others_wait() {
+    // Three sessions; `a` has one that waits for its conversation, and so many at work.
+    let decided = |at_work: u64, waiting: &[&str], called: &[&str], queued: Queued| {
+        let mut live = vec![idle(1, "a", "x", 5)];
+        live.extend((0..at_work).map(|seat| busy(2 + seat, "a")));
+        let (terms, waiting, called) = (terms("a"), waits(waiting), waits(called));
+        let limits = Limits { waiting: 9, waiting_of_tenant: 9, ..limits() };
+        let pool = Pool { called: &called, limits, ..pool(&live, &waiting) };
+        decide(&pool, &Wanted { terms: &terms, prior: Some(known("x")), queued })
+    };
+    let reused = Decision::Reuse(Seat(1));
+    let table = [
+        ("nobody else waits", decided(2, &[], &[], Queued::Not), reused.clone()),
+        ("only its own wait", decided(2, &["a"], &[], Queued::Not), reused.clone()),
+        ("it has less than its share", decided(0, &["b"], &[], Queued::Not), reused.clone()),
+        ("it has its share, and another waits", decided(1, &["b"], &[], Queued::Not), Decision::Queue),
+        (
+            "the other was called, and has not looked yet",
+            decided(1, &[], &["b"], Queued::Not),
+            Decision::Queue,
+        ),
+        ("its turn has come", decided(1, &["b"], &[], Queued::Next), reused),
+    ];
+    for (what, decided, want) in table {
+        assert_eq!(decided, want, "{what}");
+    }
+}
+
+#[test]
+fn what_is_free_is_theirs_who_were_called() {
+    let (terms, called) = (terms("a"), waits(&["b"]));
+    let wanted = Wanted { terms: &terms, prior: None, queued: Queued::Not };
+    let free = [idle(1, "c", "x", 5), busy(2, "c"), busy(3, "c")];
+    let pool = Pool { called: &called, ..pool(&free, &[]) };
+    assert_eq!(decide(&pool, &wanted), Decision::Queue);
+    assert_eq!(decide(&pool, &Wanted { queued: Queued::Next, ..wanted }), spawn(&[1], Opening::Fresh));
 }
 
 #[test]

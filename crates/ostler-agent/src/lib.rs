@@ -53,6 +53,7 @@ pub mod leasing;
 pub mod look;
 pub mod offering;
 pub mod outcome;
+pub mod pace;
 pub mod package;
 pub mod policy;
 pub mod prices;

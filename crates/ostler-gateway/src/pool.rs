@@ -62,13 +62,15 @@ pub struct Patience {
     pub turn: Duration,
     /// For a turn that was broken off to end. A session that takes longer is closed.
     pub settle: Duration,
-    /// For whoever asked to take something of what waits for him. Who takes longer is taken for gone.
+    /// For a client to read something of what waits for it. The turn of one that takes longer is cancelled.
     pub unread: Duration,
+    /// The same while others wait for a session.
+    pub unread_while_awaited: Duration,
 }
 
 impl Default for Patience {
     /// A tool may run for half an hour; an interrupted turn is over in well under a tenth of a second. Two minutes
-    /// without a byte is no slow line.
+    /// without a byte is no slow line; ten seconds may be one, but others could have the session.
     fn default() -> Self {
         Self {
             start: Duration::from_secs(60),
@@ -76,6 +78,7 @@ impl Default for Patience {
             turn: Duration::from_secs(60 * 60),
             settle: Duration::from_secs(1),
             unread: Duration::from_secs(120),
+            unread_while_awaited: Duration::from_secs(10),
         }
     }
 }
@@ -122,9 +125,9 @@ pub enum TurnError {
     /// It cannot be gone on with.
     #[error(transparent)]
     Unpaired(#[from] HistoryError),
-    /// There is no session for it.
-    #[error(transparent)]
-    Refused(#[from] Refused),
+    /// There is no session for it. After so long there may be one, where that is known.
+    #[error("{0}")]
+    Refused(Refused, Option<Duration>),
     /// The session failed.
     #[error(transparent)]
     Session(#[from] SessionFailure),

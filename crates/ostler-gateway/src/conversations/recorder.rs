@@ -66,7 +66,8 @@ impl Recorder {
         &self.conversation
     }
 
-    /// The turn has a session, or its client was told its id: it is written down from now on.
+    /// A session has the prompt, or a client of the native API was told that the turn is accepted: it is written down from
+    /// now on.
     pub fn commit(&mut self) {
         if self.standing == Standing::Waiting {
             self.standing = Standing::Open;

@@ -105,7 +105,7 @@ impl Drop for Recorded {
 /// Whether the request, not the agent, is why a turn has no session.
 fn is_refusal(error: &TurnError) -> bool {
     match error {
-        TurnError::Unpaired(_) | TurnError::Refused(_) => true,
+        TurnError::Unpaired(_) | TurnError::Refused(..) => true,
         TurnError::Session(SessionFailure { phase, .. }) => matches!(phase, Phase::Prompt | Phase::Held),
         TurnError::TooLong(..) | TurnError::BrokenOff(..) | TurnError::Blocked(_) => false,
     }

@@ -1,6 +1,6 @@
 //! What is told where there is no answer: problems in each API's own shape.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -38,6 +38,11 @@ pub(super) fn say_when(response: &mut Response, problem: &Problem) {
     }
 }
 
+/// At least so long.
+pub(super) fn whole_seconds(wait: Duration) -> i64 {
+    i64::try_from(wait.as_secs_f64().ceil() as u64).unwrap_or(i64::MAX)
+}
+
 /// By the clock of the wall.
 pub(super) fn seconds_now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -48,7 +53,10 @@ pub(super) fn seconds_now() -> i64 {
 pub(super) fn problem_of(error: &TurnError) -> Problem {
     match error {
         TurnError::Unpaired(error) => Problem::invalid(&error.to_string()).about("messages"),
-        TurnError::Refused(refused) => Problem::of_refusal(*refused),
+        TurnError::Refused(refused, wait) => {
+            let again_at = wait.map(|wait| seconds_now().saturating_add(whole_seconds(wait)));
+            Problem { again_at, ..Problem::of_refusal(*refused) }
+        }
         TurnError::Session(SessionFailure { phase, hint, .. }) => {
             let kind = match phase {
                 Phase::Prompt => Kind::Invalid,

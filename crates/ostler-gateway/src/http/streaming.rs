@@ -66,11 +66,7 @@ impl Streaming {
         };
         let pieces = match tokio::time::timeout(patience, first).await {
             Ok(first) => first?,
-            Err(_) => {
-                // It may still wait for a session; its client is told its id now.
-                streaming.answer.commit();
-                Vec::new()
-            }
+            Err(_) => Vec::new(),
         };
         streaming.ready = streaming.encoder.open();
         streaming.write(&pieces);

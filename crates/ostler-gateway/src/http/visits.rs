@@ -13,7 +13,7 @@ use ostler_agent::access::{Input, Meter, Scope, Verdict};
 use tokio::time::Instant;
 
 use super::keys::{Key, Keys};
-use super::refusing::seconds_now;
+use super::refusing::{seconds_now, whole_seconds};
 use crate::wire::{Kind, Problem};
 
 /// What each key does now. Keys that are gone are forgotten.
@@ -63,8 +63,8 @@ impl Visits {
 }
 
 pub(super) fn later(message: &str, wait: Duration) -> Problem {
-    let seconds = i64::try_from(wait.as_secs_f64().ceil() as u64).unwrap_or(i64::MAX);
-    Problem { again_at: Some(seconds_now().saturating_add(seconds)), ..Problem::new(Kind::TooMany, message) }
+    let again_at = Some(seconds_now().saturating_add(whole_seconds(wait)));
+    Problem { again_at, ..Problem::new(Kind::TooMany, message) }
 }
 
 impl Visitor {
@@ -74,7 +74,7 @@ impl Visitor {
         let mut meters = self.visits.meters();
         let meter = meters.entry(self.key.id.clone()).or_default();
         match meter.step(now, &self.key.policy, Input::Begins) {
-            Verdict::Admit => Ok(Underway(self.clone())),
+            Verdict::Admit => Ok(Underway { visitor: self.clone(), began: now }),
             Verdict::Later(wait) => {
                 let problem = later("this key has as many turns under way as it may", wait);
                 Err(problem.because("turns_at_once"))
@@ -84,14 +84,18 @@ impl Visitor {
 }
 
 /// A turn of a key, which counts while this is there.
-pub(super) struct Underway(Visitor);
+pub(super) struct Underway {
+    visitor: Visitor,
+    began: Duration,
+}
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        let Visitor { key, visits } = &self.0;
+        let Visitor { key, visits } = &self.visitor;
+        let now = visits.opened.elapsed();
         if let Some(meter) = visits.meters().get_mut(&key.id) {
             // What ends is never refused.
-            let _ = meter.step(visits.opened.elapsed(), &key.policy, Input::Ended);
+            let _ = meter.step(now, &key.policy, Input::Ended(now.saturating_sub(self.began)));
         }
     }
 }

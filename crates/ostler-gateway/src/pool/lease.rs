@@ -102,7 +102,11 @@ impl<S: Start> Lease<S> {
     }
 
     fn free(&self) {
-        let waiting = self.shared.seats().remove(self.seat);
+        let waiting = {
+            let mut seats = self.shared.seats();
+            seats.on_turn_over(self.seat, self.shared.now());
+            seats.remove(self.seat)
+        };
         drop(waiting);
         self.shared.happened();
     }
@@ -142,10 +146,10 @@ pub(super) async fn lease<S: Start>(
         wait_for_cancelled_turn(shared, &terms.tenant, label, stop).await;
     }
     let known = (!prior.is_empty()).then(|| super::known_on(terms, prior));
-    let mut queued = Queued::Not;
+    let (mut queued, mut called_by) = (Queued::Not, None);
     loop {
         let wanted = Wanted { terms, prior: known, queued };
-        let step = step(shared, &wanted)?;
+        let step = step(shared, &wanted, called_by.take())?;
         if queued == Queued::Not {
             admitted();
         }
@@ -191,7 +195,7 @@ pub(super) async fn lease<S: Start>(
                         return Ok(None);
                     }
                     // Also where nobody is called any more: then it is sent away.
-                    _ = called => queued = Queued::Next,
+                    _ = called => (queued, called_by) = (Queued::Next, Some(ticket)),
                 }
                 meter.waited(since.elapsed());
             }
@@ -223,13 +227,21 @@ async fn wait_for_cancelled_turn<S: Start>(
     }
 }
 
-fn step<S: Start>(shared: &Shared<S>, wanted: &Wanted<'_>) -> Result<Step<S::Session>, TurnError> {
+/// What comes next for one who wants a session, and was called by this ticket if it waited.
+fn step<S: Start>(
+    shared: &Shared<S>,
+    wanted: &Wanted<'_>,
+    called_by: Option<Ticket>,
+) -> Result<Step<S::Session>, TurnError> {
     let (limits, now) = (shared.limits, shared.now());
     let mut seats = shared.seats();
+    if let Some(ticket) = called_by {
+        seats.arrive(ticket);
+    }
     seats.refresh_held(now);
     loop {
         return match seats.decide(limits, wanted) {
-            decision @ (Decision::Reuse(seat) | Decision::Spare(seat)) => match seats.take(seat) {
+            decision @ (Decision::Reuse(seat) | Decision::Spare(seat)) => match seats.take(seat, now) {
                 Some((session, standing)) => {
                     let is_spare = matches!(decision, Decision::Spare(_));
                     let start = if is_spare { StartKind::Spare } else { StartKind::Warm };
@@ -253,7 +265,10 @@ fn step<S: Start>(shared: &Shared<S>, wanted: &Wanted<'_>) -> Result<Step<S::Ses
                 let (ticket, called) = seats.queue(&wanted.terms.tenant, place);
                 Ok(Step::Wait(ticket, called))
             }
-            Decision::Refuse(refused) => Err(refused.into()),
+            Decision::Refuse(refused) => {
+                let retry_after = seats.retry_after(limits, &wanted.terms.tenant, refused, now);
+                Err(TurnError::Refused(refused, retry_after))
+            }
         };
     }
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ostler_agent::fingerprint::Known;
-use ostler_agent::leasing::{self, Decision, Doing, Doors, Limits, Live, Pool, Seat, Terms, Waiting, Wanted};
+use ostler_agent::leasing::{
+    self, Decision, Doing, Doors, Limits, Live, Pool, Refused, Seat, Terms, Waiting, Wanted,
+};
+use ostler_agent::pace::Pace;
 use ostler_process::terminal::seat::Seat as TerminalSeat;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -73,6 +76,8 @@ struct Held<L> {
     terminal: Option<TerminalSeat>,
     pid: Option<u32>,
     began: Duration,
+    /// Since when it is at work.
+    working_since: Duration,
     turns: u32,
     asked: u64,
     /// Cancels the turn under way.
@@ -85,6 +90,12 @@ pub(super) struct Seats<L> {
     waiting: Vec<Waiting>,
     /// Whom to call, in the order of `waiting`.
     calls: Vec<(Ticket, oneshot::Sender<()>)>,
+    /// Those who were called and have not looked yet, and their tickets.
+    called: Vec<Waiting>,
+    called_tickets: Vec<Ticket>,
+    /// How fast sessions become free, for all and for each tenant that has had one.
+    pace: Pace,
+    paces: BTreeMap<String, Pace>,
     doors: Doors,
     next: u64,
     /// Seats of those that are being started ahead.
@@ -102,6 +113,10 @@ impl<L> Default for Seats<L> {
             held: BTreeMap::new(),
             waiting: Vec::new(),
             calls: Vec::new(),
+            called: Vec::new(),
+            called_tickets: Vec::new(),
+            pace: Pace::default(),
+            paces: BTreeMap::new(),
             doors: Doors::Open,
             next: 0,
             ahead: Vec::new(),
@@ -111,7 +126,7 @@ impl<L> Default for Seats<L> {
 
 impl<L: LiveSession> Seats<L> {
     pub(super) fn pool(&self, limits: Limits) -> Pool<'_> {
-        Pool { live: &self.live, waiting: &self.waiting, limits, doors: self.doors }
+        Pool { live: &self.live, waiting: &self.waiting, called: &self.called, limits, doors: self.doors }
     }
 
     pub(super) fn decide(&self, limits: Limits, wanted: &Wanted<'_>) -> Decision {
@@ -133,19 +148,18 @@ impl<L: LiveSession> Seats<L> {
             memory: expected,
             is_held: false,
         });
-        self.held.insert(
-            seat,
-            Held {
-                session: None,
-                label: None,
-                terminal: None,
-                pid: None,
-                began: now,
-                turns: 0,
-                asked: 0,
-                stop: None,
-            },
-        );
+        let held = Held {
+            session: None,
+            label: None,
+            terminal: None,
+            pid: None,
+            began: now,
+            working_since: now,
+            turns: 0,
+            asked: 0,
+            stop: None,
+        };
+        self.held.insert(seat, held);
         seat
     }
 
@@ -163,8 +177,10 @@ impl<L: LiveSession> Seats<L> {
     }
 
     /// The one that waits there, to work.
-    pub(super) fn take(&mut self, seat: Seat) -> Option<(L, Standing)> {
-        let session = self.held.get_mut(&seat)?.session.take()?;
+    pub(super) fn take(&mut self, seat: Seat, now: Duration) -> Option<(L, Standing)> {
+        let held = self.held.get_mut(&seat)?;
+        let session = held.session.take()?;
+        held.working_since = now;
         let doing = self.live.iter().find(|live| live.seat == seat).map(|live| live.doing);
         let standing = match doing {
             Some(Doing::Called { .. }) => Standing::Called,
@@ -208,7 +224,41 @@ impl<L: LiveSession> Seats<L> {
             Standing::Over => Doing::Idle { known, since: now },
             Standing::Called => Doing::Called { known, since: now },
         };
+        self.on_turn_over(seat, now);
         self.put_back(seat, session, doing);
+    }
+
+    /// A turn is over: how long it took says when others will have a session.
+    pub(super) fn on_turn_over(&mut self, seat: Seat, now: Duration) {
+        let tenant = self.live.iter().find(|live| live.seat == seat).map(|live| live.terms.tenant.clone());
+        let Some((tenant, held)) = tenant.zip(self.held.get(&seat)) else { return };
+        let took = now.saturating_sub(held.working_since);
+        let waits = self.waiting.iter().any(|waiting| waiting.tenant == tenant);
+        let paces = [Some(&mut self.pace), Some(self.paces.entry(tenant).or_default())];
+        for (pace, is_awaited) in paces.into_iter().flatten().zip([!self.waiting.is_empty(), waits]) {
+            pace.on_release(took);
+            if !is_awaited {
+                pace.on_empty_queue();
+            }
+        }
+    }
+
+    /// When one who is refused should come back.
+    pub(super) fn retry_after(
+        &mut self,
+        limits: Limits,
+        tenant: &str,
+        refused: Refused,
+        now: Duration,
+    ) -> Option<Duration> {
+        match refused {
+            Refused::Closing => None,
+            Refused::Full => Some(self.pace.promise(now, self.live.len())),
+            Refused::FullForTenant => {
+                let at_work = leasing::at_work(&self.pool(limits), tenant);
+                Some(self.paces.entry(tenant.to_owned()).or_default().promise(now, at_work))
+            }
+        }
     }
 
     pub(super) fn keep_spare(&mut self, seat: Seat, session: L, now: Duration) {
@@ -293,7 +343,10 @@ impl<L: LiveSession> Seats<L> {
 
     /// Gives up a place. True if it was called already: then another has to be called instead.
     pub(super) fn leave(&mut self, ticket: Ticket) -> bool {
-        let Some(at) = self.calls.iter().position(|(waiting, _)| *waiting == ticket) else { return true };
+        let Some(at) = self.calls.iter().position(|(waiting, _)| *waiting == ticket) else {
+            self.arrive(ticket);
+            return true;
+        };
         self.waiting.remove(at);
         self.calls.remove(at);
         false
@@ -302,13 +355,28 @@ impl<L: LiveSession> Seats<L> {
     /// Calls who is served next.
     pub(super) fn call_next(&mut self, limits: Limits) {
         while let Some(at) = leasing::served_next(&self.pool(limits)) {
-            self.waiting.remove(at);
-            let (_, call) = self.calls.remove(at);
+            let waiting = self.waiting.remove(at);
+            let (ticket, call) = self.calls.remove(at);
             // Who is gone has no use for it.
             if call.send(()).is_ok() {
+                self.called.push(waiting);
+                self.called_tickets.push(ticket);
                 return;
             }
         }
+    }
+
+    /// One who was called looks, or is gone.
+    pub(super) fn arrive(&mut self, ticket: Ticket) {
+        if let Some(at) = self.called_tickets.iter().position(|called| *called == ticket) {
+            self.called_tickets.remove(at);
+            self.called.remove(at);
+        }
+    }
+
+    /// Whether anybody waits for a session.
+    pub(super) fn are_awaited(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Whether somebody waits who could have a session that a person sits at.
@@ -321,6 +389,8 @@ impl<L: LiveSession> Seats<L> {
         self.doors = Doors::Closing;
         self.waiting.clear();
         self.calls.clear();
+        self.called.clear();
+        self.called_tickets.clear();
     }
 
     pub(super) fn are_busy(&self) -> bool {

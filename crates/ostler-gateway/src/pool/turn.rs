@@ -16,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::{Lease, Warmth, lease};
 use super::seats::Standing;
-use super::{BrokenOff, Limit, Progress, Reply as Answered, Shared, Turn, TurnError, known_on};
+use super::{
+    BrokenOff, LOOK, Limit, Patience, Progress, Reply as Answered, Shared, Turn, TurnError, known_on,
+};
 use crate::live::{AnsweredBy, LiveSession, Phase, Start};
 use crate::metrics::TurnMeter;
 
@@ -287,16 +289,30 @@ impl<S: Start> Work<S> {
         tokio::select! {
             biased;
             () = self.events.closed() => self.stop.cancel(),
-            sent = self.events.send(Progress::Event(told)) => drop(sent),
+            room = self.events.reserve() => {
+                if let Ok(room) = room {
+                    room.send(Progress::Event(told));
+                }
+            }
             // Nobody is waited for any more: who did not take this is not told the end either.
             () = self.shared.stop.cancelled() => {
                 self.break_off();
                 self.is_deaf.store(true, Ordering::Relaxed);
             }
-            () = tokio::time::sleep(self.shared.patience.unread) => {
+            () = self.unread_for_too_long() => {
                 self.is_deaf.store(true, Ordering::Relaxed);
                 self.stop.cancel();
             }
+        }
+    }
+
+    /// Ready once what waits for the client has waited for too long. That is sooner while others wait for a session.
+    async fn unread_for_too_long(&self) {
+        let Patience { unread, unread_while_awaited, .. } = self.shared.patience;
+        let last = Instant::now() + unread;
+        tokio::time::sleep(unread_while_awaited.min(unread)).await;
+        while Instant::now() < last && !self.shared.seats().are_awaited() {
+            tokio::time::sleep_until(last.min(Instant::now() + LOOK)).await;
         }
     }
 }

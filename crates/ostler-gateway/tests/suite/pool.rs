@@ -255,7 +255,7 @@ async fn who_finds_no_room_waits_or_is_sent_away() {
             () = tokio::time::sleep(Duration::from_millis(20)) => third.cancel().await,
         }
     };
-    assert_eq!(refused, Some(Err(TurnError::Refused(Refused::Full))));
+    assert!(matches!(refused, Some(Err(TurnError::Refused(Refused::Full, Some(_))))), "{refused:?}");
     stage.gate.notify_one();
     heard(first).await.unwrap();
     assert_eq!(heard(second).await.unwrap().0, "second");
@@ -431,7 +431,7 @@ async fn closing_it_ends_all_and_can_be_repeated() {
     assert_eq!(closed, [1, 2, 3]);
     pool.close(Duration::ZERO).await;
     let refused = heard(pool.complete(turn("a", &[user("say late")]))).await;
-    assert_eq!(refused, Err(TurnError::Refused(Refused::Closing)));
+    assert_eq!(refused, Err(TurnError::Refused(Refused::Closing, None)));
 }
 
 #[tokio::test]

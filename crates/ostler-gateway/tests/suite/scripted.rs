@@ -15,6 +15,7 @@ use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::seat::{Seat, Wishes};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// What `spend` uses.
 const SPENT: Usage =
@@ -85,6 +86,8 @@ enum Doing {
     Parting,
     /// It waits for the gate.
     AtGate,
+    /// Its answer is over then.
+    Until(Instant),
     /// It waits for what comes of its calls.
     Called,
     Dead,
@@ -184,7 +187,7 @@ impl LiveSession for Scripted {
         1
     }
 
-    /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `linger`, `deaf`, `chatter`, `slow`, `wait X`, `break X`, `fail`,
+    /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `linger`, `deaf`, `chatter`, `take SECONDS`, `slow`, `wait X`, `break X`, `fail`,
     /// `die`, `task`, `call A B`, `use TOOL X`.
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
@@ -226,6 +229,9 @@ impl LiveSession for Scripted {
             ("linger", _) => {
                 self.ready.push_back(said("half", Part::Delta));
                 self.doing = Doing::Lingering;
+            }
+            ("take", seconds) => {
+                self.doing = Doing::Until(Instant::now() + Duration::from_secs(seconds.parse().unwrap()));
             }
             ("deaf", _) => self.doing = Doing::Deaf,
             ("chatter", _) => self.doing = Doing::Chattering,
@@ -339,6 +345,11 @@ impl LiveSession for Scripted {
                 self.stage.gate.notified().await;
                 self.doing = Doing::Waiting;
                 Ok(AgentEvent::TurnEnded(TurnOutcome::Interrupted))
+            }
+            Doing::Until(over) => {
+                tokio::time::sleep_until(over).await;
+                self.doing = Doing::Waiting;
+                Ok(AgentEvent::TurnEnded(TurnOutcome::Done { text: "taken".to_owned() }))
             }
             Doing::Chattering => {
                 tokio::time::sleep(MOMENT).await;
