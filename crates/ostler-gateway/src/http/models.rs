@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::{Path, Request as Incoming, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use ostler_agent::access::Scope;
+use ostler_agent::access::{Policy, Scope};
 use ostler_agent::agent::Engine;
 use serde_json::{Value, json};
 
@@ -80,6 +80,11 @@ impl Model {
             None => self.served.name().to_owned(),
         }
     }
+
+    /// Whether a key may ask it, by this name or by its first one.
+    pub(super) fn is_allowed(&self, policy: &Policy, named: &str) -> bool {
+        policy.allows_model(named) || policy.allows_model(&self.first_name())
+    }
 }
 
 impl Served {
@@ -135,32 +140,74 @@ impl Models {
         Ok(models)
     }
 
-    /// As it is in the list, or would be: every model of an agent can be asked for, and only the agent knows them all.
-    fn shown(&self, named: &str) -> Result<Value, Problem> {
-        let model = self.find(named)?;
+    /// All that a key may ask for: agents, other names, and models that its policy names.
+    fn listed(&self, policy: &Policy) -> Vec<Value> {
+        let own = self.served.iter().map(|served| served.name().to_owned());
+        let mut names: Vec<String> = own.chain(self.aliases.keys().cloned()).collect();
+        for model in &policy.models {
+            if !names.contains(model) {
+                names.push(model.clone());
+            }
+        }
+        let allowed = |name: &String| {
+            let model = self.lookup(name).filter(|model| model.is_allowed(policy, name))?;
+            Some(self.described(&model, name))
+        };
+        names.iter().filter_map(allowed).collect()
+    }
+
+    fn described(&self, model: &Model, named: &str) -> Value {
         let mut listed = model.served.listed(named);
         if self.aliases.contains_key(named) {
             listed["ostler"]["means"] = json!(model.first_name());
         }
-        Ok(listed)
+        listed
+    }
+
+    /// As it is in the list, or would be: every model of an agent can be asked for, and only the agent knows them all. What
+    /// the key may not ask is not there.
+    fn shown(&self, policy: &Policy, named: &str) -> Result<Value, Problem> {
+        let model = self.find_for(policy, named)?;
+        if !model.is_allowed(policy, named) {
+            return Err(self.absent(policy, named));
+        }
+        Ok(self.described(&model, named))
+    }
+
+    /// There is no such model; only those that the key may ask are named.
+    fn absent(&self, policy: &Policy, named: &str) -> Problem {
+        let names: Vec<String> = if policy.models.is_empty() {
+            let own = self.served.iter().map(|served| format!("`{0}` or `{0}/MODEL`", served.name()));
+            own.chain(self.aliases.keys().map(|alias| format!("`{alias}`"))).collect()
+        } else {
+            let listed = self.listed(policy);
+            listed.iter().filter_map(|model| Some(format!("`{}`", model["id"].as_str()?))).collect()
+        };
+        let message = match names.as_slice() {
+            [] => format!("there is no model `{named}`"),
+            names => format!("there is no model `{named}`: use {}", names.join(", ")),
+        };
+        Problem::new(Kind::Absent, &message).about("model")
     }
 
     pub(super) fn find(&self, named: &str) -> Result<Model, Problem> {
+        self.lookup(named).ok_or_else(|| self.absent(&Policy::owner(), named))
+    }
+
+    /// The same, where a key asks: an error names what it may ask instead.
+    pub(super) fn find_for(&self, policy: &Policy, named: &str) -> Result<Model, Problem> {
+        self.lookup(named).ok_or_else(|| self.absent(policy, named))
+    }
+
+    fn lookup(&self, named: &str) -> Option<Model> {
         if let Some(model) = self.aliases.get(named) {
-            return Ok(model.clone());
+            return Some(model.clone());
         }
-        let absent = || {
-            let own = self.served.iter().map(|served| format!("`{0}` or `{0}/MODEL`", served.name()));
-            let names: Vec<String> =
-                own.chain(self.aliases.keys().map(|alias| format!("`{alias}`"))).collect();
-            let message = format!("there is no model `{named}`: use {}", names.join(", "));
-            Problem::new(Kind::Absent, &message).about("model")
-        };
         let (agent, model) = match named.split_once('/') {
             Some((agent, model)) => (agent, Some(model)),
             None => (named, None),
         };
-        let served = self.served.iter().find(|served| served.name() == agent).ok_or_else(absent)?;
+        let served = self.served.iter().find(|served| served.name() == agent)?;
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-/:@[]".contains(letter);
         let is_name = |model: &str| {
             !model.is_empty()
@@ -168,11 +215,7 @@ impl Models {
                 && !model.starts_with('-')
                 && model.chars().all(is_letter)
         };
-        if model.is_none_or(is_name) {
-            Ok(Model { served: *served, name: model.map(str::to_owned) })
-        } else {
-            Err(absent())
-        }
+        model.is_none_or(is_name).then(|| Model { served: *served, name: model.map(str::to_owned) })
     }
 }
 
@@ -187,23 +230,17 @@ pub(super) async fn show<S: Start>(
     Path(named): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    let found = gateway.admit(&headers, Scope::Chat).and_then(|_| gateway.models.shown(&named));
+    let admitted = gateway.admit(&headers, Scope::Chat);
+    let found = admitted.and_then(|visitor| gateway.models.shown(&visitor.key.policy, &named));
     found.map_or_else(|problem| refuse(family(&headers), &problem), |model| body(StatusCode::OK, &model))
 }
 
-/// The list, for whoever may come in.
+/// The list, as far as the key may ask for what is in it.
 pub(super) async fn list<S: Start>(State(gateway): State<Arc<Gateway<S>>>, incoming: Incoming) -> Response {
     let family = family(incoming.headers());
     match gateway.admit(incoming.headers(), Scope::Chat) {
-        Ok(_) => {
-            let Models { served, aliases } = &gateway.models;
-            let own = served.iter().map(|served| served.listed(served.name()));
-            let other = aliases.iter().map(|(alias, model)| {
-                let mut listed = model.served.listed(alias);
-                listed["ostler"]["means"] = json!(model.first_name());
-                listed
-            });
-            let models: Vec<Value> = own.chain(other).collect();
+        Ok(visitor) => {
+            let models = gateway.models.listed(&visitor.key.policy);
             let id = |model: Option<&Value>| model.map(|model| model["id"].clone());
             let (first, last) = (id(models.first()), id(models.last()));
             let list = json!({"object": "list", "data": models, "has_more": false, "first_id": first, "last_id": last});
@@ -252,6 +289,27 @@ mod tests {
         assert!(
             refused("gpt-4o", "codex").starts_with("`gpt-4o` cannot be another name of `codex`: there is no")
         );
+    }
+
+    #[test]
+    fn a_key_is_told_what_it_may_ask() {
+        let aliases = BTreeMap::from([("gpt-4o".to_owned(), "claude/opus".to_owned())]);
+        let models = Models::of(&[CLAUDE, OPENCODE], &aliases).unwrap();
+        let listed = |allowed: &[&str]| {
+            let models_allowed = allowed.iter().map(|model| (*model).to_owned()).collect();
+            let policy = Policy { models: models_allowed, ..Policy::chat() };
+            let listed = models.listed(&policy);
+            let ids: Vec<String> =
+                listed.iter().map(|model| model["id"].as_str().unwrap().to_owned()).collect();
+            (ids.join(" "), models.shown(&policy, "opencode").is_ok())
+        };
+        assert_eq!(listed(&[]), ("claude opencode gpt-4o".to_owned(), true));
+        assert_eq!(listed(&["claude"]), ("claude".to_owned(), false));
+        assert_eq!(listed(&["claude/opus"]), ("gpt-4o claude/opus".to_owned(), false));
+        assert_eq!(listed(&["codex", "gpt-4o"]), ("gpt-4o".to_owned(), false));
+        let policy = Policy { models: vec!["claude".to_owned()], ..Policy::chat() };
+        let missed = models.shown(&policy, "opencode").unwrap_err().message;
+        assert_eq!(missed, "there is no model `opencode`: use `claude`");
     }
 
     #[test]

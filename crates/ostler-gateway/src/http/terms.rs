@@ -51,9 +51,9 @@ impl<S: Start> Gateway<S> {
 
     /// The model, if the key may ask it.
     pub(super) fn model(&self, visitor: &Visitor, named: &str) -> Result<Model, Problem> {
-        let model = self.models.find(named)?;
         let policy = &visitor.key.policy;
-        if !policy.allows_model(named) && !policy.allows_model(&model.first_name()) {
+        let model = self.models.find_for(policy, named)?;
+        if !model.is_allowed(policy, named) {
             return Err(Problem::new(Kind::Forbidden, "this key may not ask this model").about("model"));
         }
         Ok(model)
