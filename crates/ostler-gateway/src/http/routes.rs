@@ -28,6 +28,15 @@ const AFTER: Parameter = query(
     "The number of the last event that you have. The header `Last-Event-ID` says the same.",
 );
 const LIMIT: Parameter = query("limit", "integer", "How many, from 1 to 1000.");
+const PAGE_LIMIT: Parameter =
+    query("limit", "integer", "Sessions in one page, from 1 to 1000; by default 1000.");
+const PAGE_AFTER: Parameter = query("after", "string", "The `next` of the page before.");
+const OF_STATE: Parameter =
+    query("state", "string", "Only sessions that are `in_flight`, `idle` or `parked`.");
+const OF_MODEL: Parameter = query("model", "string", "Only sessions of this model, as it was named.");
+const OF_ORIGIN: Parameter =
+    query("origin", "string", "Only sessions begun with `messages`, `chat`, `responses` or `native`.");
+const OF_KEY: Parameter = query("key", "string", "Only sessions of the key with this id.");
 const MANNER: Parameter = query("manner", "string", "`view` or `hold`.");
 const ROWS: Parameter = query("rows", "integer", "How high your window is.");
 const COLUMNS: Parameter = query("columns", "integer", "How wide your window is.");
@@ -131,7 +140,7 @@ fn providers<S: Start>() -> Vec<Route<S>> {
         ..Doc::new("post", "/v1/messages/count_tokens", "Not to be had.", Some(Scope::Chat))
     };
     vec![
-        route(provider("get", "/v1/models", "What can be asked for."), get(models::list::<S>)),
+        route(provider("get", "/v1/models", "What the key may ask for."), get(models::list::<S>)),
         route(provider("get", "/v1/models/{*model}", "One of them, by its name."), get(models::show::<S>)),
         route(ask("/v1/messages", messages, Format::Messages), post(asking::messages::<S>)),
         route(counted, post(asking::count_tokens::<S>)),
@@ -165,7 +174,7 @@ fn sessions<S: Start>() -> Vec<Route<S>> {
     use Scope::{SessionsRead, SessionsWrite, TerminalView};
     const ALL: &str = "/api/v1/sessions";
     const ONE: &str = "/api/v1/sessions/{session}";
-    let listed = Answered::of(200, "All that the key sees.", Sent::Shape(schema::<Sessions>));
+    let listed = Answered::of(200, "A page of those that the key sees.", Sent::Shape(schema::<Sessions>));
     let begun = Answered::of(201, "It was begun. No process is started yet.", Sent::Shape(schema::<Session>));
     let shown = Answered::of(200, "It.", Sent::Shape(schema::<Session>));
     let gone = Answered::of(204, "It is gone.", Sent::Nothing);
@@ -181,6 +190,10 @@ fn sessions<S: Start>() -> Vec<Route<S>> {
     let screen = Answered::of(200, "What it shows.", Sent::Shape(schema::<Screen>));
     let questions = Answered::of(200, "Those that wait.", Sent::Shape(schema::<Permissions>));
     let settled = Answered::of(200, "The question that was answered.", Sent::Shape(schema::<Permission>));
+    let list = Doc {
+        parameters: vec![PAGE_LIMIT, PAGE_AFTER, OF_STATE, OF_MODEL, OF_ORIGIN, OF_KEY],
+        ..told("get", ALL, "Sessions, the one that was touched last first.", SessionsRead, listed)
+    };
     let create = Doc {
         body: Some(Sent::Shape(schema::<NewSession>)),
         ..told("post", ALL, "Begin a session.", SessionsWrite, begun)
@@ -212,7 +225,7 @@ fn sessions<S: Start>() -> Vec<Route<S>> {
         )
     };
     vec![
-        route(told("get", ALL, "All sessions.", SessionsRead, listed), get(native::sessions::list::<S>)),
+        route(list, get(native::sessions::list::<S>)),
         route(create, post(native::sessions::create::<S>)),
         route(told("get", ONE, "A session.", SessionsRead, shown), get(native::sessions::show::<S>)),
         route(

@@ -6,6 +6,7 @@ mod bad_input;
 mod clock;
 mod conversing;
 mod doors;
+mod fairness;
 mod house;
 mod leaving;
 mod limits;

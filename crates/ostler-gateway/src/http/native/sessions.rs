@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, Request as Incoming, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use ostler_agent::access::Scope;
 use ostler_agent::leasing::Place;
 use ostler_process::figures;
 
 use super::super::conversing::cwd;
+use super::super::reading::query;
 use super::super::refusing::seconds_now;
 use super::super::terms::allowance;
 use super::super::visits::Visitor;
 use super::super::{Gateway, reading};
 use super::shapes::{Counts, NewSession, Process, Session, SessionState, Sessions, Terminal, Transcript};
 use super::{Told, answer, shaped};
-use crate::conversations::{Conversation, Opening, Unkept};
+use crate::conversations::{Conversation, Opening, Summary, Unkept};
 use crate::live::Start;
 use crate::pool::{Listed, State as Doing};
 use crate::wire::{Kind, Problem};
@@ -25,26 +26,97 @@ use crate::wire::{Kind, Problem};
 /// Longest addition to a system prompt.
 const LONGEST_SYSTEM: usize = 100 * 1024;
 
-/// All that the key sees.
+/// Sessions in one page when the request does not say how many, and at most.
+const USUAL: usize = 1_000;
+const MOST: usize = 1_000;
+
+/// Those that the key sees, a page at a time.
 pub(in super::super) async fn list<S: Start>(
     State(gateway): State<Arc<Gateway<S>>>,
-    headers: HeaderMap,
+    incoming: Incoming,
 ) -> Told {
-    let (_, tenant) = gateway.enter(&headers, Scope::SessionsRead)?;
+    let (_, tenant) = gateway.enter(incoming.headers(), Scope::SessionsRead)?;
+    let filter = Filter::read(incoming.uri())?;
     let live = gateway.pool.sessions();
     let is_seen = |listed: &&Listed| tenant.as_ref().is_none_or(|tenant| listed.terms.tenant == *tenant);
     let spare = live.iter().filter(is_seen).filter(|listed| listed.state == Doing::Spare).count();
     let mut counts = Counts { spare, ..Counts::default() };
-    let conversations = gateway.conversations.list(tenant.as_deref());
-    let sessions: Vec<Session> = conversations.iter().map(|known| told(known, &live)).collect();
-    for session in &sessions {
-        match session.state {
+    let mut page = Vec::new();
+    for conversation in gateway.conversations.list(tenant.as_deref()) {
+        let (summary, process) = (conversation.summary(), process_having(&conversation, &live));
+        let state = state_of(&summary, process);
+        match state {
             SessionState::InFlight => counts.in_flight += 1,
             SessionState::Idle => counts.idle += 1,
             SessionState::Parked => counts.parked += 1,
         }
+        // One more than fits says whether there is another page.
+        if page.len() <= filter.limit && filter.takes(&conversation, &summary, state) {
+            page.push((conversation, summary.touched_at));
+        }
     }
-    Ok(answer(StatusCode::OK, &Sessions { sessions, counts }))
+    let is_more = page.len() > filter.limit;
+    page.truncate(filter.limit);
+    let last = page.last().filter(|_| is_more);
+    let next = last.map(|(conversation, touched_at)| format!("{touched_at}-{}", conversation.id()));
+    // Only what is on the page: each looks at a process.
+    let sessions: Vec<Session> = page.iter().map(|(conversation, _)| told(conversation, &live)).collect();
+    Ok(answer(StatusCode::OK, &Sessions { sessions, counts, next }))
+}
+
+/// Which sessions a request wants.
+struct Filter {
+    state: Option<SessionState>,
+    model: Option<String>,
+    origin: Option<String>,
+    key: Option<String>,
+    /// Only those that come after this one: when it was touched, and its id.
+    after: Option<(i64, String)>,
+    limit: usize,
+}
+
+impl Filter {
+    fn read(uri: &Uri) -> Result<Self, Problem> {
+        let invalid = |message: &str, name: &str| Problem::invalid(message).about(name);
+        let state = match query(uri, "state").as_deref() {
+            None => None,
+            Some("in_flight") => Some(SessionState::InFlight),
+            Some("idle") => Some(SessionState::Idle),
+            Some("parked") => Some(SessionState::Parked),
+            Some(_) => return Err(invalid("this must be `in_flight`, `idle` or `parked`", "state")),
+        };
+        let limit = match query(uri, "limit").map(|text| text.parse::<usize>()) {
+            None => USUAL,
+            Some(Ok(limit @ 1..=MOST)) => limit,
+            Some(_) => return Err(invalid("this must be a number from 1 to 1000", "limit")),
+        };
+        let after = query(uri, "after").map(|text| {
+            let parts = text.split_once('-').and_then(|(at, id)| Some((at.parse().ok()?, id.to_owned())));
+            parts.ok_or_else(|| invalid("this must be the `next` of an earlier page", "after"))
+        });
+        let text = |name: &str| query(uri, name).map(|text| unescaped(&text));
+        let (model, origin, key) = (text("model"), text("origin"), text("key"));
+        Ok(Self { state, model, origin, key, after: after.transpose()?, limit })
+    }
+
+    fn takes(&self, conversation: &Conversation, summary: &Summary, state: SessionState) -> bool {
+        let is =
+            |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
+        let Opening { model, origin, tenant, .. } = &conversation.opening;
+        let comes_after = self.after.as_ref().is_none_or(|(at, id)| {
+            (std::cmp::Reverse(summary.touched_at), conversation.id()) > (std::cmp::Reverse(*at), id.as_str())
+        });
+        self.state.is_none_or(|wanted| wanted == state)
+            && is(&self.model, model)
+            && is(&self.origin, origin)
+            && is(&self.key, tenant)
+            && comes_after
+    }
+}
+
+/// A `/` in the name of a model may be written as `%2F`.
+fn unescaped(text: &str) -> String {
+    text.replace("%2F", "/").replace("%2f", "/")
 }
 
 /// Begins one. No process is started before something is asked.
@@ -130,18 +202,26 @@ pub(in super::super) async fn transcript<S: Start>(
     Ok(answer(StatusCode::OK, &Transcript { session, model, system, messages }))
 }
 
+/// The process that has a session now. Several can have had it where it was asked on other terms: the last of them has.
+fn process_having<'a>(conversation: &Conversation, live: &'a [Listed]) -> Option<&'a Listed> {
+    let its = live.iter().filter(|listed| listed.is_of(&conversation.opening.tenant, conversation.id()));
+    its.max_by_key(|listed| listed.asked)
+}
+
+fn state_of(summary: &Summary, process: Option<&Listed>) -> SessionState {
+    match (&summary.turn, process) {
+        (Some(_), _) => SessionState::InFlight,
+        (None, Some(_)) => SessionState::Idle,
+        (None, None) => SessionState::Parked,
+    }
+}
+
 /// A session as it is told, with the process that has it now.
 pub(super) fn told(conversation: &Conversation, live: &[Listed]) -> Session {
     let summary = conversation.summary();
     let opening = &conversation.opening;
-    // Several can have it where it was asked on other terms: the last of them has it now.
-    let its = live.iter().filter(|listed| listed.is_of(&opening.tenant, conversation.id()));
-    let process = its.max_by_key(|listed| listed.asked);
-    let state = match (&summary.turn, process) {
-        (Some(_), _) => SessionState::InFlight,
-        (None, Some(_)) => SessionState::Idle,
-        (None, None) => SessionState::Parked,
-    };
+    let process = process_having(conversation, live);
+    let state = state_of(&summary, process);
     let age = seconds_now().saturating_sub(summary.opened_at / 1_000);
     Session {
         id: conversation.id().to_owned(),

@@ -104,13 +104,15 @@ pub(crate) struct Terminal {
     pub(crate) held: bool,
 }
 
-/// All sessions that a key sees.
+/// A page of the sessions that a key sees.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Sessions {
     /// The one that was touched last first.
     pub(crate) sessions: Vec<Session>,
-    /// How many there are of each kind.
+    /// How many sessions of each kind the key sees, on all pages and whatever the filter.
     pub(crate) counts: Counts,
+    /// Pass this as `after` to get the next page; nothing on the last one.
+    pub(crate) next: Option<String>,
 }
 
 /// How many sessions there are.
