@@ -18,6 +18,12 @@ use uuid::Uuid;
 /// What the file is written as. The first version had neither names nor policies.
 const VERSION: u32 = 2;
 
+/// Requests a minute of a key that says nothing else: ten a second, far more than agents answer.
+const REQUESTS_PER_MINUTE: u32 = 600;
+
+/// Turns at once of a key that says nothing else: as many as may wait for a session, of one key.
+const TURNS_AT_ONCE: u32 = 32;
+
 /// What the first key is known by.
 const FIRST: &str = "first";
 
@@ -129,16 +135,19 @@ impl Kept {
         }
     }
 
-    /// What it may do. A word that is not known opens nothing.
+    /// What it may do. A word that is not known opens nothing, and a limit that is not there is the usual one.
     pub(crate) fn policy(&self) -> Policy {
         let scopes = match &self.scopes {
             None => Policy::owner().scopes,
             Some(scopes) => scopes.iter().filter_map(|scope| Scope::named(scope)).collect(),
         };
+        // The owner of the machine has no limits unless the key says so.
+        let is_limited = !scopes.contains(&Scope::Admin);
+        let limit = |own: Option<u32>, usual: u32| own.or(is_limited.then_some(usual));
         Policy {
+            requests_per_minute: limit(self.requests_per_minute, REQUESTS_PER_MINUTE),
+            turns_at_once: limit(self.turns_at_once, TURNS_AT_ONCE),
             scopes,
-            requests_per_minute: self.requests_per_minute,
-            turns_at_once: self.turns_at_once,
             models: self.models.clone(),
             folders: self.folders.clone(),
             permissions: self

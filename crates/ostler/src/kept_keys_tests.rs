@@ -40,7 +40,9 @@ fn what_is_made_and_revoked_is_noticed_by_who_uses_them() {
     let running = KeptKeys::at(kept.path.clone());
     assert_eq!(running.usable().unwrap().0, first);
     assert_eq!(running.changed(), None);
-    let policy = Policy { requests_per_minute: Some(9), permissions: Permissions::Edits, ..Policy::chat() };
+    let (requests_per_minute, turns_at_once) = (Some(9), Some(2));
+    let permissions = Permissions::Edits;
+    let policy = Policy { requests_per_minute, turns_at_once, permissions, ..Policy::chat() };
     let (made, secret) = kept.make("ci", policy.clone()).unwrap();
     let second = Key::of(&made.id, &secret, policy);
     assert_eq!(running.changed(), Some(vec![first[0].clone(), second.clone()]));
@@ -66,4 +68,21 @@ fn keys_that_are_made_at_once_are_all_kept() {
         }
     });
     assert_eq!(kept.list().unwrap().len(), 8);
+}
+
+#[test]
+fn a_key_without_limits_of_its_own_has_the_usual_ones() {
+    let (_folder, kept) = kept();
+    let limits = |policy: Policy| {
+        let (made, _) = kept.make("", policy).unwrap();
+        let policy = made.policy();
+        (policy.requests_per_minute, policy.turns_at_once)
+    };
+    assert_eq!(limits(Policy::chat()), (Some(600), Some(32)));
+    assert_eq!(limits(Policy { turns_at_once: Some(2), ..Policy::chat() }), (Some(600), Some(2)));
+    assert_eq!(
+        limits(Policy { requests_per_minute: Some(9_000), ..Policy::chat() }),
+        (Some(9_000), Some(32))
+    );
+    assert_eq!(limits(Policy::owner()), (None, None));
 }

@@ -74,11 +74,11 @@ struct New {
     #[arg(long, value_name = "SCOPE", value_parser = PossibleValuesParser::new(Scope::ALL.map(Scope::name)))]
     scope: Vec<String>,
 
-    /// How many requests it may make a minute.
+    /// How many requests it may make a minute [default: 600; any number for `admin`].
     #[arg(long, value_name = "N")]
     requests_per_minute: Option<u32>,
 
-    /// How many turns it may have under way at once.
+    /// How many turns it may have under way at once [default: 32; any number for `admin`].
     #[arg(long, value_name = "N")]
     turns_at_once: Option<u32>,
 
