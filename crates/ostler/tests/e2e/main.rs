@@ -53,6 +53,7 @@ mod player;
 mod pool;
 #[cfg(target_os = "linux")]
 mod real_shape;
+mod refused;
 #[cfg(target_os = "linux")]
 mod resume;
 #[cfg(target_os = "linux")]

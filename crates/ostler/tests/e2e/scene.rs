@@ -56,7 +56,12 @@ impl Scene {
 
     /// A server.
     pub(crate) fn served(&self) -> Served {
-        Served::with(&self.program, &[], &self.env())
+        self.served_with(&[])
+    }
+
+    /// A server with these arguments.
+    pub(crate) fn served_with(&self, args: &[&str]) -> Served {
+        Served::with(&self.program, args, &self.env())
     }
 
     /// A server on a home that exists already, used with a key that it has.

@@ -117,6 +117,14 @@ impl Served {
 
     /// The same, with more lines in its head.
     pub(crate) fn post_with(&self, path: &str, more: &str, body: &Value) -> (u16, String) {
+        let mut answer = String::new();
+        self.post_open(path, more, body).read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// A connection on which this was posted.
+    pub(crate) fn post_open(&self, path: &str, more: &str, body: &Value) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let (body, address, key) = (body.to_string(), &self.address, &self.key);
@@ -127,10 +135,7 @@ impl Served {
              content-type: application/json\r\n{more}content-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        stream
     }
 
     /// The value of the only sample of a metric with these labels.
