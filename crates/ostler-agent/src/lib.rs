@@ -1,7 +1,7 @@
 //! What agents are and say, and every decision. Pure: no clock, no files, no environment, no processes, no tasks.
 //!
 //! - [`agent`]: what Ostler must know about one agent program; [`agents`]: the ones it knows, one file each.
-//! - [`package`]: where an agent program comes from.
+//! - [`package`]: where an agent program comes from; [`profile`]: settings for one process of it, out of its arguments.
 //! - [`framer`], [`record`], [`event`]: bytes into lines, lines into records, records into what they mean.
 //! - [`failure`]: what kind of failure an agent reports; [`outcome`]: how a run ended.
 //! - [`run_event`]: what happened in a run, as it is kept; [`command_line`]: what it started, without secrets.
@@ -57,6 +57,7 @@ pub mod pace;
 pub mod package;
 pub mod policy;
 pub mod prices;
+pub mod profile;
 pub mod quiet_cause;
 pub mod record;
 pub mod remembering;

@@ -8,8 +8,9 @@ use ostler_agent::agent::{Engine, Refusal, Session as Which, Task};
 use ostler_agent::canonical::Message;
 use ostler_agent::event::{AgentEvent, TurnOutcome, Usage, sum};
 use ostler_agent::history::{History, HistoryError};
-use ostler_agent::leasing::Terms;
+use ostler_agent::leasing::{Place, Terms};
 use ostler_agent::reply::Reply;
+use ostler_process::profile::overruled;
 use ostler_process::run::users_settings;
 use ostler_process::stream::{Opening, Session};
 use uuid::Uuid;
@@ -100,7 +101,16 @@ impl Start for OneShots {
         let root = Path::new("/");
         let users_settings = users_settings(agent, &self.0.env);
         let task = Task { users_settings: users_settings.as_deref(), ..Self::task(terms, root, root) };
-        agent.launch(&task).map(drop).map_err(|refusal| refused(&refusal))
+        let launch = agent.launch(&task).map_err(|refusal| refused(&refusal))?;
+        let folder = match &terms.workspace {
+            Place::Own => None,
+            Place::Folder(folder) => overruled(&launch, folder),
+        };
+        match folder {
+            // The system prompt would be dropped without a word.
+            Some(detail) => Err(unfit(detail, Some("remove it there, or send no system prompt".to_owned()))),
+            None => Ok(()),
+        }
     }
 
     async fn start(&self, terms: &Terms, prior: &[Message]) -> Result<OneShotSession, SessionFailure> {
@@ -314,12 +324,10 @@ fn over() -> SessionFailure {
 
 #[cfg(test)]
 mod tests {
-    use ostler_agent::agent::Permissions;
-    use ostler_agent::agents::Codex;
-    use ostler_agent::leasing::Place;
-
     use super::*;
     use crate::elsewhere::done_elsewhere;
+    use ostler_agent::agent::Permissions;
+    use ostler_agent::agents::Codex;
 
     /// An agent may have put very many files there: while they are removed everybody else is served.
     #[test]

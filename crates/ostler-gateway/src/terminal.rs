@@ -14,7 +14,8 @@ use ostler_agent::history::History;
 use ostler_agent::leasing::Terms;
 use ostler_agent::terminal::Status;
 use ostler_agent::typing::Unsendable;
-use ostler_process::run::{launched, write_private};
+use ostler_process::profile::{Written, write_launch};
+use ostler_process::run::launched;
 use ostler_process::stream::memory_of;
 use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::seat::Seat;
@@ -38,6 +39,8 @@ pub struct TerminalSession {
     id: String,
     own: Option<PathBuf>,
     private: PathBuf,
+    /// What the program needs outside the private folder.
+    _written: Written,
     record: Option<PathBuf>,
     /// How long its record was when its last turn was over, and how much people had typed by then.
     left_at: u64,
@@ -67,8 +70,8 @@ impl Terminals {
             ..Task::new("", &workspace, &private)
         };
         let launch = ground.agent.launch(&task).map_err(|error| failure(&error, Some(error.hint.clone())))?;
-        write_private(&private, &[], &launch.files).map_err(|error| failure(&error, error.hint()))?;
         let (env, warnings) = launched(&ground.env, &launch);
+        let written = write_launch(&private, &launch, &env).map_err(|error| failure(&error, error.hint()))?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = ground.agent.name(), "{text}");
         }
@@ -93,6 +96,7 @@ impl Terminals {
             id: id.to_owned(),
             own,
             private,
+            _written: written,
             record,
             left_at,
             typed: 0,

@@ -3,7 +3,7 @@
 //! - [`locate`]: where an agent's program is; [`probe`]: whether it starts, and which version it is.
 //! - [`install`]: a program from npm into Ostler's own folder, whole or not at all.
 //! - [`pip`]: files from PyPI, by the user's own pip; [`pricing`]: whether an agent has a price for a model.
-//! - [`journal`]: a run as it is on disk.
+//! - [`journal`]: a run as it is on disk; [`profile`]: settings of an agent for one process.
 //! - [`contain`]: an agent that is started so that nothing it starts outlives its run.
 //! - [`workspace`]: what changes in the folder that an agent works in; [`tail`]: files that an agent goes on writing.
 //! - [`run`]: one supervised task, from its prompt to its outcome.
@@ -29,6 +29,8 @@ pub mod pip;
 #[cfg(target_os = "linux")]
 pub mod pricing;
 pub mod probe;
+#[cfg(target_os = "linux")]
+pub mod profile;
 #[cfg(target_os = "linux")]
 pub mod run;
 #[cfg(test)]

@@ -47,6 +47,7 @@ use tokio::task::JoinSet;
 
 use crate::contain::{Ahead, Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError};
+use crate::profile::{Written, overruled, write_launch};
 pub use account::{limits_from, limits_json, sentence};
 use attempt::{Attempt, Besides};
 use bridge::BridgeSide;
@@ -124,6 +125,7 @@ pub async fn run(
         survivors: Some(0),
         company: Company::new(&plan.workspace),
         farewells: JoinSet::new(),
+        written: Written::default(),
     };
     let attempt = match &past {
         None => Attempt::first(plan.prompt),
@@ -146,6 +148,7 @@ pub async fn run(
     }
     let lived = run.rounds(attempt, &facts.run).await;
     // Whatever became of it: there may be secrets in them.
+    run.written = Written::default();
     let removed = environment::remove_private(&run.private());
     let (outcome, evidence) = lived?;
     if let Err(error) = removed {
@@ -206,6 +209,8 @@ struct Run<'a> {
     company: Company,
     /// Guardians that have nothing left to guard.
     farewells: JoinSet<()>,
+    /// What the agent's process needs outside the private folder.
+    written: Written,
 }
 
 impl<'a> Run<'a> {
@@ -332,8 +337,11 @@ impl<'a> Run<'a> {
         self.tell_company()?;
         let private = self.private();
         let launch = self.plan.launch_of(attempt, self.ledger.cost_left(), &private)?;
-        write_private(&private, &[], &launch.files)?;
-        let (env, warnings) = environment::launched(&self.plan.env, &launch);
+        let (env, mut warnings) = environment::launched(&self.plan.env, &launch);
+        // Another process of the run may have had one, by the same name.
+        self.written = Written::default();
+        self.written = write_launch(&private, &launch, &env)?;
+        warnings.extend(overruled(&launch, &self.plan.workspace));
         for text in warnings {
             self.desk.tell(RunEventKind::Warn { text })?;
         }

@@ -25,8 +25,9 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
 use crate::contain::{self, Ahead, Contained, Spawn, StartError, Stdin, Survivors};
+use crate::profile::{Written, write_launch};
 use crate::run::writer::Writer;
-use crate::run::{PrivateError, clock, launched, users_settings, write_private};
+use crate::run::{PrivateError, clock, launched, users_settings};
 
 /// Read at once: as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
@@ -121,6 +122,8 @@ pub struct Session {
     permissions: Permissions,
     answered_by: AnsweredBy,
     private: PathBuf,
+    /// What the program needs outside the private folder.
+    _written: Written,
     child: Contained,
     writer: Writer,
     stdout: Option<Receiver>,
@@ -176,8 +179,8 @@ impl Session {
                 return Err(SessionError::OneShot { agent: agent.name() });
             }
         };
-        write_private(&private, &[], &launch.files)?;
         let (env, warnings) = launched(env, &launch);
+        let written = write_launch(&private, &launch, &env)?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = agent.name(), "{text}");
         }
@@ -201,6 +204,7 @@ impl Session {
             permissions,
             answered_by: AnsweredBy::Policy,
             private,
+            _written: written,
             writer,
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::PrivateFile;
 use crate::bridge::Access;
 use crate::offering::Own;
+use crate::profile::Profile;
 
 /// One prompt for an agent, and under which conditions.
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +116,7 @@ pub enum Stdin {
 /// How to start an agent for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// Arguments after the program. Never a secret, never the prompt.
+    /// Arguments after the program. Every user of the machine can read them: never a secret, a prompt or a system prompt.
     pub args: Vec<String>,
     /// Variables to set besides those of the surroundings.
     pub env: Vec<(String, String)>,
@@ -123,6 +124,8 @@ pub struct Launch {
     pub stdin: Stdin,
     /// Files that must exist before it starts, below the task's private folder.
     pub files: Vec<PrivateFile>,
+    /// Settings in the agent's own configuration folder, for this process alone.
+    pub profile: Option<Profile>,
     /// What a person should know before it starts.
     pub warnings: Vec<String>,
     /// What else holds where the agent runs as root.
@@ -145,6 +148,7 @@ impl Launch {
             env: Vec::new(),
             stdin,
             files: Vec::new(),
+            profile: None,
             warnings: Vec::new(),
             as_root: AsRoot::default(),
         }

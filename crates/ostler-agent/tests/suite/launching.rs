@@ -48,6 +48,9 @@ fn shown(launch: &Launch) -> String {
     for file in &launch.files {
         text.push_str(&format!("file: {} {:?}\n", file.path.display(), file.content));
     }
+    if let Some(profile) = &launch.profile {
+        text.push_str(&format!("profile: {} {:?}\n", profile.link, profile.content(None, None).unwrap()));
+    }
     for warning in launch.warnings.iter().chain(&launch.as_root.warnings) {
         text.push_str(&format!("warning: {warning}\n"));
     }
@@ -123,15 +126,13 @@ fn what_an_agent_cannot_express_is_refused() {
     let command = Command::parse("x").unwrap();
     let plain = task(Permissions::Edits, Session::New);
     let all = task(Permissions::All, Session::New);
-    let long = "x".repeat(200_000);
     let bridge = Some(Access { url: "http://127.0.0.1:1/mcp/7", token: "t" });
-    let table: [(&dyn Agent, Task<'_>); 15] = [
+    let table: [(&dyn Agent, Task<'_>); 14] = [
         (&Claude, Task { allow: &rule, ..task(Permissions::Deny, Session::New) }),
         (&OpenCode, Task { allow: &rule, ..task(Permissions::Deny, Session::New) }),
         (&OpenCode, Task { model: Some("fast"), ..plain }),
         (&OpenCode, Task { allow: &["rm -rf".to_owned()], ..plain }),
         (&Codex, Task { allow: &rule, ..plain }),
-        (&Codex, Task { system_prompt: Some(&long), ..plain }),
         (&Codex, task(Permissions::Edits, Session::Resumed("my thread"))),
         (&command, plain),
         (&command, task(Permissions::All, Session::Resumed("x"))),

@@ -83,7 +83,7 @@ type Variables = Vec<(OsString, OsString)>;
 
 /// The agent's private files cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("could not write {} for the agent", .path.display())]
+#[error("could not prepare {} for the agent", .path.display())]
 pub struct PrivateError {
     path: PathBuf,
     #[source]
@@ -91,6 +91,12 @@ pub struct PrivateError {
 }
 
 impl PrivateError {
+    /// For this path.
+    pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        |source| Self { path, source }
+    }
+
     /// What to try.
     pub fn hint(&self) -> Option<String> {
         Some("set OSTLER_HOME to a folder that you can write to".to_owned())

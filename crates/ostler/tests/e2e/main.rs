@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may say that it cannot go on")]
 
 #[cfg(target_os = "linux")]
+mod argv;
+#[cfg(target_os = "linux")]
 mod attach;
 #[cfg(target_os = "linux")]
 mod bare;

@@ -61,7 +61,7 @@ impl Player {
                 let stdin = Stdin::Text(task.prompt.to_owned());
                 let (env, files, warnings) = (Vec::new(), Vec::new(), Vec::new());
                 let as_root = Claude.launch(task).unwrap().as_root;
-                Launch { args, env, stdin, files, warnings, as_root }
+                Launch { args, env, stdin, files, profile: None, warnings, as_root }
             }
         }
     }

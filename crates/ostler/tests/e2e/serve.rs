@@ -70,6 +70,11 @@ impl Served {
         served
     }
 
+    /// The key of its first client.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Its own folder, and whatever the agent keeps in its home.
     pub(crate) fn home(&self) -> &Path {
         self.home.path()

@@ -1,9 +1,12 @@
 //! How Codex is started with nobody watching: one process a turn. All of this was seen on 0.166.0 with a scripted model.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::agent::{Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, words};
 use crate::bridge::{Access, CONNECT_SECONDS, LONGEST_CALL_SECONDS, SERVER};
+use crate::profile::{PREFIX, Profile};
 
 /// Background features that call home. Without network they delay the exit by seconds.
 const QUIET: [&str; 8] = [
@@ -23,8 +26,14 @@ const TEMPORARY: &str = "Temporary files of one run.\n";
 /// The variable in which it finds what it shows to the bridge.
 const TOKEN: &str = "OSTLER_BRIDGE_TOKEN";
 
-/// Longest text in one argument. Linux takes 128 KiB, quotes and escapes included.
-const LONGEST_ARGUMENT: usize = 100 * 1024;
+/// How the name of a profile's file ends.
+const PROFILE_SUFFIX: &str = ".config.toml";
+
+/// How much of the end of a private folder's path is in the name of a profile: more than an id and a word.
+const LONGEST_NAME: usize = 64;
+
+/// The setting for instructions.
+const INSTRUCTIONS: &str = "developer_instructions";
 
 pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     if !task.allow.is_empty() {
@@ -34,7 +43,15 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         ));
     }
     task.refuse_minted("codex")?;
+    let (chosen, extra) = split_profile(task.extra);
+    let profile = task.system_prompt.map(|prompt| profile(prompt, chosen.clone(), task.private));
     let mut args = words(["exec"]);
+    let name = match &profile {
+        Some(profile) => profile.link.strip_suffix(PROFILE_SUFFIX).map(str::to_owned),
+        None => chosen,
+    };
+    // `resume` takes none.
+    args.extend(name.into_iter().flat_map(|name| ["--profile".to_owned(), name]));
     if matches!(task.session, Session::Resumed(_)) {
         args.push("resume".to_owned());
     }
@@ -45,14 +62,11 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     if let Some(model) = task.model {
         args.extend(["-c".to_owned(), setting("model", model)]);
     }
-    if let Some(prompt) = task.system_prompt {
-        args.extend(["-c".to_owned(), instructions(prompt)?]);
-    }
     if let Some(access) = task.bridge {
         args.extend(server(access));
     }
     // Before the session and the prompt, which are told by their places.
-    args.extend_from_slice(task.extra);
+    args.extend(extra);
     match task.session {
         Session::Resumed(session) if is_uuid(session) => args.push(session.to_owned()),
         Session::Resumed(session) => {
@@ -67,6 +81,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     // The prompt goes to stdin, so that a long one does not meet the limit on arguments.
     args.push("-".to_owned());
     let mut launch = Launch::new(args, Stdin::Text(task.prompt.to_owned()));
+    launch.profile = profile;
     if let Some(access) = task.bridge {
         launch.env.push((TOKEN.to_owned(), access.token.to_owned()));
     }
@@ -113,17 +128,40 @@ fn server(access: Access<'_>) -> Vec<String> {
     settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect()
 }
 
-/// A developer message at the beginning of every request, those of a resumed thread included. It takes the place of the
-/// user's own `developer_instructions`, of which there are none by default.
-fn instructions(prompt: &str) -> Result<String, Refusal> {
-    let setting = setting("developer_instructions", prompt);
-    if setting.len() > LONGEST_ARGUMENT {
-        return Err(refusal(
-            "the system prompt is too long for an argument",
-            "shorten it to less than 100 KiB",
-        ));
+/// A developer message at the beginning of every request, those of a resumed thread included. Only settings can hold it:
+/// an argument would show it to every user of the machine, and `model_instructions_file` replaces Codex's own prompt.
+fn profile(prompt: &str, chosen: Option<String>, private: &Path) -> Profile {
+    // One for each process: the private folder, which has the id of the run or session in its path, is this one's alone.
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    let name: String = private.to_string_lossy().chars().map(plain).collect();
+    let name = name[name.len().saturating_sub(LONGEST_NAME)..].trim_matches('-');
+    Profile {
+        variable: "CODEX_HOME",
+        below_home: ".codex",
+        settings: "config.toml",
+        chosen: chosen.map(|chosen| format!("{chosen}{PROFILE_SUFFIX}")),
+        link: format!("{PREFIX}{name}{PROFILE_SUFFIX}"),
+        path: private.join("codex-profile.toml"),
+        key: INSTRUCTIONS,
+        text: prompt.to_owned(),
+        project: ".codex/config.toml",
     }
-    Ok(setting)
+}
+
+/// The profile among the user's arguments, of which Codex takes one, and the other arguments.
+fn split_profile(extra: &[String]) -> (Option<String>, Vec<String>) {
+    let (mut chosen, mut others) = (None, Vec::new());
+    let mut args = extra.iter();
+    while let Some(arg) = args.next() {
+        let short = arg.strip_prefix("-p").filter(|_| !arg.starts_with("--"));
+        match (arg.strip_prefix("--profile"), short) {
+            (Some(""), _) | (_, Some("")) => chosen = args.next().cloned(),
+            (_, Some(value)) => chosen = Some(value.strip_prefix('=').unwrap_or(value).to_owned()),
+            (Some(value), _) if value.starts_with('=') => chosen = Some(value[1..].to_owned()),
+            _ => others.push(arg.clone()),
+        }
+    }
+    (chosen, others)
 }
 
 /// A setting in TOML. A JSON string is one of TOML too, but for one letter that TOML does not take as it is.
@@ -143,4 +181,30 @@ fn is_uuid(text: &str) -> bool {
 
 fn refusal(reason: &str, hint: &str) -> Refusal {
     Refusal { agent: "codex", reason: reason.to_owned(), hint: hint.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_profile_is_told_from_other_arguments() {
+        let table: [(&[&str], Option<&str>, &[&str]); 7] = [
+            (&[], None, &[]),
+            (&["-p", "work", "--search"], Some("work"), &["--search"]),
+            (&["--profile", "work"], Some("work"), &[]),
+            (&["-c", "a=1", "--profile=work"], Some("work"), &["-c", "a=1"]),
+            (&["-pwork"], Some("work"), &[]),
+            (&["-p=work"], Some("work"), &[]),
+            (&["--profiles", "x", "-c", "p=1"], None, &["--profiles", "x", "-c", "p=1"]),
+        ];
+        for (extra, chosen, others) in table {
+            let extra: Vec<String> = extra.iter().map(|arg| (*arg).to_owned()).collect();
+            let (found, left) = split_profile(&extra);
+            assert_eq!(
+                (found.as_deref(), left.as_slice()),
+                (chosen, &others.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>()[..])
+            );
+        }
+    }
 }
