@@ -12,6 +12,7 @@ pub use claude::{CLAUDE, Claude, ClaudeTerminal};
 pub use codex::{CODEX, Codex};
 pub use command::{COMMAND, Command};
 pub use opencode::{OPENCODE, OpenCode};
+pub use reading::failure_of_exit;
 
 pub(crate) use claude::remembered as claude_remembered;
 pub(crate) use codex::remembered as codex_remembered;

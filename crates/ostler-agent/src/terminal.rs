@@ -74,4 +74,8 @@ pub trait Interactive: Sync {
     fn dialog(&self, look: &Look) -> Option<Dialog>;
     /// What changed from one screen to the next, as a sign of life.
     fn screen_change(&self, before: &Look, after: &Look) -> ScreenChange;
+    /// The end of what a program printed that ended with an exit code: why it did, if it says so.
+    fn last_words(&self, look: &Look) -> String {
+        look.dump()
+    }
 }

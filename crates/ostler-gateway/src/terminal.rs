@@ -216,11 +216,10 @@ impl LiveSession for TerminalSession {
     }
 
     async fn next(&mut self) -> Result<AgentEvent, SessionFailure> {
-        let over = || SessionFailure::of(Phase::Answer, &SessionError::Over);
         let Some(turn) = &mut self.turn else {
             // It says nothing unasked; that it ends is all that can come.
             let _ = self.session.ended().await;
-            return Err(over());
+            return Err(SessionFailure::of(Phase::Answer, &self.session.over()));
         };
         match turn.next().await {
             Some(Happening::Event(event)) => {
@@ -235,7 +234,7 @@ impl LiveSession for TerminalSession {
             Some(Happening::Blocked { reason, .. }) => {
                 Ok(AgentEvent::Blocked(Blocked::Dialog { text: reason }))
             }
-            None => Err(over()),
+            None => Err(SessionFailure::of(Phase::Answer, &self.session.over())),
         }
     }
 
@@ -256,12 +255,12 @@ impl LiveSession for TerminalSession {
         let is_other = about.session.is_some_and(|session| session != self.id);
         let is_busy = about.status.is_some_and(|status| !status.takes_a_prompt());
         let detail = match (has_ended, is_other || self.was_asked(), is_busy) {
-            (true, ..) => "the terminal program has ended",
-            (_, true, _) => "somebody asked it something else meanwhile",
-            (_, _, true) => "it takes no prompt",
+            (true, ..) => self.session.over().to_string(),
+            (_, true, _) => "somebody asked it something else meanwhile".to_owned(),
+            (_, _, true) => "it takes no prompt".to_owned(),
             (false, false, false) => return None,
         };
-        Some(Err(SessionFailure { phase: Phase::Ask, detail: detail.to_owned(), hint: None }))
+        Some(Err(SessionFailure { phase: Phase::Ask, detail, hint: None }))
     }
 
     fn terminal(&self) -> Option<Seat> {

@@ -2,13 +2,14 @@
 //!
 //! `launch` starts it, `control` is what is said to it, `decoder` what it says on its standard output, `transcript` what
 //! it writes into its own file. `terminal` is what is different where its own screen is driven: `screen` what it shows,
-//! `prompt` what it takes, `hook` what it asks, `order` in which order its file is read.
+//! `prompt` what it takes, `hook` what it asks, `last_words` why it ended, `order` in which order its file is read.
 
 mod calls;
 mod control;
 mod decoder;
 mod heard;
 mod hook;
+mod last_words;
 mod launch;
 mod message;
 mod order;

@@ -71,9 +71,14 @@ pub(super) enum Turn {
     Ended,
 }
 
-/// The failure of a process that ended without the agent's own word for it.
+/// The end of a turn whose process ended without the agent's own word for it.
 pub(super) fn broke(exit: Exit, stderr_tail: &str, missing: &str) -> AgentEvent {
-    let plain = plain(stderr_tail);
+    AgentEvent::TurnEnded(TurnOutcome::Failed(failure_of_exit(exit, stderr_tail, missing)))
+}
+
+/// The failure of a process that ended by itself, given the end of what it printed and what it had not done yet.
+pub fn failure_of_exit(exit: Exit, printed: &str, missing: &str) -> Failure {
+    let plain = plain(printed);
     let says = |line: &&str| !line.is_empty() && !CHATTER.iter().any(|chatter| line.starts_with(chatter));
     let lines: Vec<&str> = plain.lines().map(str::trim).filter(says).collect();
     // What comes before the error itself is a log.
@@ -99,7 +104,7 @@ pub(super) fn broke(exit: Exit, stderr_tail: &str, missing: &str) -> AgentEvent 
         Exit::Code(_) if failure.class == FailureClass::Unknown => failure.class = FailureClass::Crashed,
         Exit::Code(_) => {}
     }
-    AgentEvent::TurnEnded(TurnOutcome::Failed(failure))
+    failure
 }
 
 /// A turn that failed for a reason that no provider gave.

@@ -10,7 +10,7 @@ mod deciding;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ostler_agent::agent::{Agent, Decoder, Permissions, Source};
+use ostler_agent::agent::{Agent, Decoder, Exit, Permissions, Source};
 use ostler_agent::answering::{self, Answering};
 use ostler_agent::dialogs::Dialog;
 use ostler_agent::event::AgentEvent;
@@ -314,6 +314,15 @@ impl<'a> Driver<'a> {
     /// What the terminal shows.
     pub fn look(&self) -> Look {
         self.seat.look()
+    }
+
+    /// The end of what it printed, which may tell why it ended so. A program that was killed prints nothing more: what
+    /// stands on its screen is its input box.
+    pub fn printed_last(&self, exit: Exit) -> String {
+        match exit {
+            Exit::Code(_) => self.interactive.last_words(&self.look()),
+            Exit::Signal(_) => String::new(),
+        }
     }
 
     /// Where people watch it, and take it over.

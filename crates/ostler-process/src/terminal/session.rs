@@ -89,9 +89,15 @@ pub enum SessionError {
     /// The turn could not be broken off.
     #[error("the turn could not be broken off")]
     Unsettled,
-    /// The program is gone.
+    /// The program was ended.
     #[error("the terminal program has ended")]
     Over,
+    /// The program ended by itself.
+    #[error("the terminal program has ended: {reason}")]
+    Ended {
+        /// What it printed last, or how it ended.
+        reason: String,
+    },
 }
 
 /// How a session ended.
@@ -110,6 +116,18 @@ pub struct About {
     pub session: Option<String>,
     /// What the program says it is doing.
     pub status: Option<Status>,
+    /// Why the program is gone, if it ended by itself.
+    pub ended: Option<String>,
+}
+
+impl About {
+    /// That the program is gone.
+    fn over(&self) -> SessionError {
+        match &self.ended {
+            Some(reason) => SessionError::Ended { reason: reason.clone() },
+            None => SessionError::Over,
+        }
+    }
 }
 
 /// What happens in a turn.
@@ -159,14 +177,15 @@ impl TurnStream {
 
     /// Breaks the turn off. The session takes another prompt afterwards.
     pub async fn interrupt(&self) -> Result<Left, SessionError> {
-        interrupt(&self.orders).await
+        interrupt(&self.orders).await.unwrap_or(Err(SessionError::Over))
     }
 }
 
-async fn interrupt(orders: &mpsc::Sender<Order>) -> Result<Left, SessionError> {
+/// `None` if the program is gone.
+async fn interrupt(orders: &mpsc::Sender<Order>) -> Option<Result<Left, SessionError>> {
     let (told, heard) = oneshot::channel();
-    orders.send(Order::Interrupt { told }).await.map_err(|_| SessionError::Over)?;
-    heard.await.unwrap_or(Err(SessionError::Over))
+    orders.send(Order::Interrupt { told }).await.ok()?;
+    heard.await.ok()
 }
 
 impl Session {
@@ -202,7 +221,7 @@ impl Session {
         });
         let seat = driver.seat().clone();
         let (orders, queue) = mpsc::channel(ORDERS);
-        let (told, about) = watch::channel(About { session, status: None });
+        let (told, about) = watch::channel(About { session, ..About::default() });
         let live = Live {
             child,
             driver,
@@ -226,14 +245,19 @@ impl Session {
         let (events, happenings) = mpsc::channel(EVENTS);
         let (told, heard) = oneshot::channel();
         let order = Order::Ask { prompt: prompt.to_owned(), events, told };
-        self.orders.send(order).await.map_err(|_| SessionError::Over)?;
-        heard.await.unwrap_or(Err(SessionError::Over))?;
+        self.orders.send(order).await.map_err(|_| self.over())?;
+        heard.await.unwrap_or_else(|_| Err(self.over()))?;
         Ok(TurnStream { events: happenings, orders: self.orders.clone() })
     }
 
     /// Breaks the turn off, if one is under way. The session takes another prompt afterwards.
     pub async fn interrupt(&self) -> Result<Left, SessionError> {
-        interrupt(&self.orders).await
+        interrupt(&self.orders).await.unwrap_or_else(|| Err(self.over()))
+    }
+
+    /// That the program is gone, and why.
+    pub fn over(&self) -> SessionError {
+        self.about.borrow().over()
     }
 
     /// What is known of it.
@@ -286,9 +310,12 @@ impl SessionError {
             Self::Start(error) => error.hint(),
             Self::Unsendable(unsendable) => unsendable.hint(),
             Self::Blocked { .. } => Some("look at its screen: `ostler attach`".to_owned()),
-            Self::NoTerminal { .. } | Self::NotSubmitted(_) | Self::Busy | Self::Unsettled | Self::Over => {
-                None
-            }
+            Self::NoTerminal { .. }
+            | Self::NotSubmitted(_)
+            | Self::Busy
+            | Self::Unsettled
+            | Self::Over
+            | Self::Ended { .. } => None,
         }
     }
 }

@@ -47,6 +47,8 @@ mod one_shot;
 #[cfg(target_os = "linux")]
 mod outages;
 #[cfg(target_os = "linux")]
+mod own_reason;
+#[cfg(target_os = "linux")]
 mod parking;
 #[cfg(target_os = "linux")]
 mod permissions;
@@ -143,3 +145,24 @@ macro_rules! for_every_agent {
 }
 #[cfg(target_os = "linux")]
 pub(crate) use for_every_agent;
+
+/// One test for each version of a terminal program, in a module that is named after the function it calls.
+#[cfg(target_os = "linux")]
+macro_rules! for_every_version {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            use crate::player::Player;
+
+            #[tokio::test]
+            async fn pinned() {
+                super::$name(Player::ClaudeTerminal).await;
+            }
+            #[tokio::test]
+            async fn newer() {
+                super::$name(Player::ClaudeTerminalNewer).await;
+            }
+        }
+    )*};
+}
+#[cfg(target_os = "linux")]
+pub(crate) use for_every_version;

@@ -9,6 +9,7 @@ use ostler_process::terminal::session::{Happening, Session, SessionError};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::conversing::{DEADLINE, NOTED, Talk, done, finished};
+use crate::for_every_version;
 use crate::player::Player;
 
 const TWO: &str = r#"
@@ -149,31 +150,16 @@ async fn a_program_that_is_killed_is_told(player: Player) {
     assert_eq!(failure.class, FailureClass::Crashed, "{failure:?}");
     assert!(failure.detail.contains("signal 9"), "{failure:?}");
     assert!(turn.next().await.is_none(), "that was the last");
-    assert!(matches!(talk.session.interrupt().await, Err(SessionError::Over)));
-    assert!(matches!(talk.ask("Are you there?").await, Err(SessionError::Over)));
+    let says_why =
+        |error: &SessionError| matches!(error, SessionError::Ended { reason } if reason.contains("signal 9"));
+    assert!(talk.session.interrupt().await.is_err_and(|error| says_why(&error)));
+    assert!(talk.ask("Are you there?").await.is_err_and(|error| says_why(&error)));
     let Talk { mut session, .. } = talk;
     let closed = tokio::time::timeout(DEADLINE, Session::ended(&mut session)).await.unwrap().unwrap();
     assert_eq!((closed.exit, closed.survivors), (Exit::Signal(9), Survivors(0)));
     assert!(!session.is_alive());
 }
 
-/// One test for each version of the program.
-macro_rules! for_every_version {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            use crate::player::Player;
-
-            #[tokio::test]
-            async fn pinned() {
-                super::$name(Player::ClaudeTerminal).await;
-            }
-            #[tokio::test]
-            async fn newer() {
-                super::$name(Player::ClaudeTerminalNewer).await;
-            }
-        }
-    )*};
-}
 for_every_version!(
     each_has_a_turn_of_their_own,
     a_session_that_moves_is_followed,

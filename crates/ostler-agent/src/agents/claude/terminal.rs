@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::launch::{as_root, connecting, mode, servers};
-use super::{hook, prompt, screen, screen_change};
+use super::{hook, last_words, prompt, screen, screen_change};
 use crate::agent::{
     DUMMY_KEY, Launch, Permissions, PrivateFile, Refusal, Session, Stage, Stdin, Task, Whereabouts, pairs,
     words,
@@ -57,6 +57,9 @@ impl Interactive for Terminal {
     }
     fn dialog(&self, look: &Look) -> Option<Dialog> {
         screen::dialog(look)
+    }
+    fn last_words(&self, look: &Look) -> String {
+        last_words::last_words(look)
     }
     fn screen_change(&self, before: &Look, after: &Look) -> ScreenChange {
         screen_change::screen_change(before, after)

@@ -66,13 +66,11 @@ impl<'a> Contact<'a> {
         }
     }
 
-    /// The end of what it said beside its records, which may tell why it failed. A terminal program that was killed
-    /// says nothing more: what stands on its screen is its input box.
+    /// The end of what it said beside its records, which may tell why it failed.
     pub(super) fn last_chatter(&self, exit: Exit) -> String {
         match (self, exit) {
             (Self::Pipes(pipes), _) => String::from_utf8_lossy(&pipes.tail).into_owned(),
-            (Self::Terminal(terminal), Exit::Code(_)) => terminal.driver.look().dump(),
-            (Self::Terminal(_), Exit::Signal(_)) => String::new(),
+            (Self::Terminal(terminal), exit) => terminal.driver.printed_last(exit),
         }
     }
 

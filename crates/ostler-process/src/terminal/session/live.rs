@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use ostler_agent::agent;
+use ostler_agent::agents::failure_of_exit;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::interrupting::Left;
 use ostler_agent::terminal::Interactive;
@@ -16,6 +17,9 @@ use crate::terminal::driver::{Arrived, Driver, Told};
 
 /// How long a program that is asked to end may take.
 const FAREWELL: Duration = Duration::from_secs(3);
+
+/// How long what is left on the terminal may take to be read, once the program has ended.
+const DRAIN_LIMIT: Duration = Duration::from_millis(200);
 
 /// A timer that nobody waits for.
 const FAR: Duration = Duration::from_secs(24 * 60 * 60);
@@ -263,18 +267,32 @@ impl Live {
     async fn bury(mut self) -> Closed {
         let survivors = self.child.kill_all().await;
         let exit = self.child.leader_exit().await;
+        self.drain().await;
         for event in self.driver.last_words() {
             self.happened(Happening::Event(event));
         }
+        let end = match exit {
+            Exit::Code(code) => Some(agent::Exit::Code(code)),
+            Exit::Signal(signal) => Some(agent::Exit::Signal(signal)),
+            // Its guardian was killed, and it with it.
+            Exit::Unknown => None,
+        };
+        let printed = end.map(|end| self.driver.printed_last(end)).unwrap_or_default();
+        let missing = if self.turn.is_some() { "before it had answered" } else { "between two turns" };
+        let reason = end.map(|end| failure_of_exit(end, &printed, missing).detail);
+        self.about.send_modify(|about| about.ended = reason);
         if self.turn.as_ref().is_some_and(|turn| turn.is_taken && !turn.is_over) {
-            let events = match exit {
-                Exit::Code(code) => self.driver.decoder().exited(agent::Exit::Code(code), ""),
-                Exit::Signal(signal) => self.driver.decoder().exited(agent::Exit::Signal(signal), ""),
-                Exit::Unknown => self.driver.decoder().over(false),
+            let decoder = self.driver.decoder();
+            let events = match end {
+                Some(end) => decoder.exited(end, &printed),
+                None => decoder.over(false),
             };
             events.into_iter().for_each(|event| self.happened(Happening::Event(event)));
             self.end_turn();
         }
+        // A prompt that was not taken will not be.
+        let over = self.about.borrow().over();
+        self.answer(Err(over));
         let read = async {
             while self.has_news() {
                 let _ = reader(self.turn.as_mut()).await;
@@ -283,6 +301,18 @@ impl Live {
         };
         let _ = tokio::time::timeout(FAREWELL, read).await;
         Closed { exit, survivors }
+    }
+
+    /// Reads what is left on the terminal: then its screen shows what was printed last.
+    async fn drain(&mut self) {
+        let drained = async {
+            while !self.driver.is_over() {
+                let arrived = self.driver.next().await;
+                let told = self.driver.take(self.opened.elapsed(), arrived);
+                self.tell(told);
+            }
+        };
+        let _ = tokio::time::timeout(DRAIN_LIMIT, drained).await;
     }
 
     /// Asks it to end, and ends all that is left.
