@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::task::Poll;
 use std::time::Duration;
 
-use ostler_agent::agent::{Session as Which, Task};
+use ostler_agent::agent::{Acts, Session as Which, Task};
 use ostler_agent::canonical::Message;
 use ostler_agent::event::{AgentEvent, Blocked, TurnOutcome};
 use ostler_agent::history::History;
@@ -67,6 +67,7 @@ impl Terminals {
             model: terms.model.as_deref(),
             system_prompt: terms.system_prompt.as_deref(),
             answerer: Some(ground.guard.program()),
+            acts: Acts::InTurns,
             ..Task::new("", &workspace, &private)
         };
         let launch = ground.agent.launch(&task).map_err(|error| failure(&error, Some(error.hint.clone())))?;

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::agent::{
-    self, Agent, Clock, Decision, Decoder, Exit, Order, Permissions, Refusal, Session as Which, Source, Task,
+    self, Acts, Agent, Clock, Decision, Decoder, Exit, Order, Permissions, Refusal, Session as Which, Source,
+    Task,
 };
 use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::{AgentEvent, Blocked, Usage};
@@ -170,6 +171,8 @@ impl Session {
             system_prompt: opening.system_prompt,
             offered: opening.offered.as_ref().map(|offered| offered.own),
             users_settings: users_settings.as_deref(),
+            // Between turns nobody reads what it writes.
+            acts: Acts::InTurns,
             ..Task::new(opening.prompt.unwrap_or_default(), &workspace, &private)
         })?;
         let stdin = match (&launch.stdin, opening.prompt) {

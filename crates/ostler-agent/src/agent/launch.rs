@@ -38,6 +38,17 @@ pub struct Task<'a> {
     pub max_cost: Option<f64>,
     /// What the user has set in the [`Agent::settings_variable`].
     pub users_settings: Option<&'a str>,
+    /// When it may act.
+    pub acts: Acts,
+}
+
+/// When an agent may act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acts {
+    /// Also after a turn: it may leave work in the background and continue when that ends.
+    AfterTurns,
+    /// Only while it answers a prompt. What would act later (timers, wake-ups, background work) is not offered to it.
+    InTurns,
 }
 
 impl<'a> Task<'a> {
@@ -58,6 +69,7 @@ impl<'a> Task<'a> {
             offered: None,
             max_cost: None,
             users_settings: None,
+            acts: Acts::AfterTurns,
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Lease<S: Start> {
     session: Option<S::Session>,
     pub(super) warmth: Warmth,
     pub(super) start: StartKind,
-    /// What it said while it waited for what comes of its calls.
+    /// What it said while it waited for what comes of its calls, and what was used outside a turn.
     pub(super) early: VecDeque<AgentEvent>,
 }
 
@@ -80,6 +80,12 @@ impl<S: Start> Lease<S> {
     fn of(shared: &Arc<Shared<S>>, seat: Seat, session: Option<S::Session>, start: StartKind) -> Self {
         let (shared, warmth) = (shared.clone(), start.warmth());
         Self { shared, seat, session, warmth, start, early: VecDeque::new() }
+    }
+
+    /// With what other sessions used outside a turn: the next turn of the conversation accounts for it.
+    fn after(mut self, used: Vec<AgentEvent>) -> Self {
+        used.into_iter().rev().for_each(|event| self.early.push_front(event));
+        self
     }
 
     pub(super) fn session(&mut self) -> Option<&mut S::Session> {
@@ -147,6 +153,7 @@ pub(super) async fn lease<S: Start>(
     }
     let known = (!prior.is_empty()).then(|| super::known_on(terms, prior));
     let (mut queued, mut called_by) = (Queued::Not, None);
+    let mut used = Vec::new();
     loop {
         let wanted = Wanted { terms, prior: known, queued };
         let step = step(shared, &wanted, called_by.take())?;
@@ -165,8 +172,9 @@ pub(super) async fn lease<S: Start>(
                 }
                 if is_as_it_was(&mut lease).await {
                     call_another(shared, queued);
-                    return Ok(Some(lease));
+                    return Ok(Some(lease.after(used)));
                 }
+                used.extend(lease.early.drain(..).filter(|event| matches!(event, AgentEvent::Spent(_))));
                 lease.close().await;
             }
             Step::Start(seat, gone) => {
@@ -177,7 +185,7 @@ pub(super) async fn lease<S: Start>(
                 return tokio::select! {
                     biased;
                     () = stop.cancelled() => Ok(None),
-                    lease = started => lease.map(Some),
+                    lease = started => lease.map(|lease| Some(lease.after(used))),
                 };
             }
             Step::Wait(ticket, called) => {
@@ -282,17 +290,22 @@ fn call_another<S: Start>(shared: &Shared<S>, queued: Queued) {
 
 /// Whether a session that waited has said and done nothing meanwhile, and lives.
 async fn is_as_it_was<S: Start>(lease: &mut Lease<S>) -> bool {
-    let warmth = lease.warmth;
+    let (warmth, mut is_same) = (lease.warmth, true);
     let Some(session) = lease.session.as_mut() else { return false };
     loop {
         match session.unasked().await {
-            None => return true,
+            None => return is_same,
+            Some(Ok(event @ AgentEvent::Spent(_))) => {
+                tracing::warn!(target: "ostler::pool", used = ?event, "a session used tokens outside a turn");
+                lease.early.push_back(event);
+            }
             Some(Ok(event)) if is_aside(&event) => {}
             // Its turn goes on: its own tools may have ended. Only a turn that is over has no use for outcomes.
             Some(Ok(event)) if warmth == Warmth::Called && !matches!(event, AgentEvent::TurnEnded(_)) => {
                 lease.early.push_back(event);
             }
-            Some(Ok(_)) => return false,
+            // Read on: what it used comes last.
+            Some(Ok(_)) => is_same = false,
             Some(Err(failure)) => {
                 tracing::debug!(target: "ostler::pool", %failure, "a session that waited is not as it was left");
                 return false;
@@ -303,7 +316,7 @@ async fn is_as_it_was<S: Start>(lease: &mut Lease<S>) -> bool {
 
 /// What does not change a conversation.
 fn is_aside(event: &AgentEvent) -> bool {
-    matches!(event, AgentEvent::Noted { .. } | AgentEvent::Unknown { .. } | AgentEvent::Spent(_))
+    matches!(event, AgentEvent::Noted { .. } | AgentEvent::Unknown { .. })
 }
 
 /// Starts a session on a seat that is reserved for it. Dropping the future frees the seat.

@@ -205,8 +205,11 @@ impl<S: Start> Work<S> {
         let last = Instant::now() + patience.turn;
         let mut settle = None;
         for event in std::mem::take(&mut lease.early) {
-            course.hear(&event);
             meter.on_event(&event);
+            // What was used before says nothing about this turn.
+            if !matches!(event, AgentEvent::Spent(_)) {
+                course.hear(&event);
+            }
             self.tell(Ok(event)).await;
         }
         loop {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::canonical::read;
-use ostler_agent::event::{AgentEvent, Part, TurnOutcome};
+use ostler_agent::event::{AgentEvent, Part, TurnOutcome, Usage};
 use ostler_agent::history::History;
 use ostler_agent::leasing::{Limits, Place, Refused, Terms};
 use ostler_gateway::live::Phase;
@@ -470,4 +470,30 @@ async fn a_thousand_cancels_leave_nothing() {
     tokio::time::timeout(DEADLINE, pool.close(Duration::ZERO)).await.unwrap();
     assert_eq!(states(&pool), []);
     stage.log(|log| assert_eq!(log.closed.len() + log.dropped.len(), log.started.len(), "{:?}", log.dropped));
+}
+
+/// The answer has none of it, its conversation continues in another session, and its usage is not lost.
+#[tokio::test]
+async fn what_a_session_does_outside_a_turn_is_accounted_and_not_answered() {
+    let stage = Stage::default();
+    let pool = pool(&stage, Limits::default());
+    assert_eq!(said(&pool, "a", &[user("later by myself")]).await, "later");
+    let mut answer =
+        pool.complete(turn("a", &[user("later by myself"), assistant("later"), user("say two")]));
+    let all = async {
+        let (mut words, mut used) = (String::new(), Vec::new());
+        while let Some(event) = answer.next().await {
+            match event.unwrap() {
+                AgentEvent::Said { text, part: Part::Whole, .. } => words.push_str(&text),
+                AgentEvent::Spent(usage) => used.push(usage),
+                _ => {}
+            }
+        }
+        (words, used)
+    };
+    let (words, used) = tokio::time::timeout(DEADLINE, all).await.unwrap();
+    let outside = Usage { input_tokens: Some(7), output_tokens: Some(3), ..Usage::default() };
+    assert_eq!((words.as_str(), used), ("two", vec![outside]));
+    stage.log(|log| assert_eq!(log.asked.last(), Some(&(2, "say two".to_owned()))));
+    pool.close(Duration::ZERO).await;
 }

@@ -60,9 +60,9 @@ pub(crate) struct Stage {
 
 impl Stage {
     fn session(&self, pid: u32, id: String) -> Scripted {
-        let (ready, stage) = (VecDeque::new(), self.clone());
+        let (ready, later, stage) = (VecDeque::new(), VecDeque::new(), self.clone());
         let (answered_by, seat) = (AnsweredBy::Policy, None);
-        Scripted { stage, pid, id, doing: Doing::Waiting, ready, is_closed: false, answered_by, seat }
+        Scripted { stage, pid, id, doing: Doing::Waiting, ready, later, is_closed: false, answered_by, seat }
     }
 
     pub(crate) fn log<T>(&self, read: impl FnOnce(&mut Log) -> T) -> T {
@@ -99,6 +99,8 @@ pub(crate) struct Scripted {
     id: String,
     doing: Doing,
     ready: VecDeque<AgentEvent>,
+    /// What it says although nobody asks.
+    later: VecDeque<AgentEvent>,
     is_closed: bool,
     answered_by: AnsweredBy,
     seat: Option<Seat>,
@@ -188,7 +190,7 @@ impl LiveSession for Scripted {
     }
 
     /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `linger`, `deaf`, `chatter`, `take SECONDS`, `slow`, `wait X`, `break X`, `fail`,
-    /// `die`, `task`, `call A B`, `use TOOL X`.
+    /// `die`, `task`, `later X`, `call A B`, `use TOOL X`.
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
             Doing::Called => brought(message),
@@ -293,6 +295,12 @@ impl LiveSession for Scripted {
                 self.doing = Doing::Waiting;
                 self.ready.extend([said(outcomes, Part::Whole), done]);
             }
+            ("later", words) => {
+                self.ready.extend([said("later", Part::Whole), done]);
+                let usage = Usage { input_tokens: Some(7), output_tokens: Some(3), ..Usage::default() };
+                let end = AgentEvent::TurnEnded(TurnOutcome::Done { text: words.to_owned() });
+                self.later.extend([said(words, Part::Whole), AgentEvent::Spent(usage), end]);
+            }
             ("task", _) => {
                 self.ready.extend([AgentEvent::TaskOpened { task: "t".to_owned() }, done]);
             }
@@ -365,6 +373,9 @@ impl LiveSession for Scripted {
     }
 
     async fn unasked(&mut self) -> Option<Result<AgentEvent, SessionFailure>> {
+        if let Some(event) = self.later.pop_front() {
+            return Some(Ok(event));
+        }
         // That it is dead is noticed now and then only when it is asked, as with a real one.
         (self.doing == Doing::Dead && self.pid.is_multiple_of(2)).then(|| Err(failure(Phase::Answer)))
     }

@@ -32,6 +32,8 @@ mod home_fixture;
 #[cfg(target_os = "linux")]
 mod hook;
 #[cfg(target_os = "linux")]
+mod in_turns;
+#[cfg(target_os = "linux")]
 mod injection;
 #[cfg(target_os = "linux")]
 mod libraries;

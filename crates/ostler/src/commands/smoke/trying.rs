@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use ostler_agent::agent::{Agent, Permissions, Session, Task};
+use ostler_agent::agent::{Agent, Session, Task};
 use ostler_agent::bridge::Tools;
 use ostler_agent::completion::Grade;
 use ostler_agent::run_event::RunEvent;
@@ -194,20 +194,8 @@ fn ceiling(agent: &dyn Agent) -> Grade {
 /// Whether an agent takes the id of a session: told by how it would be started, so that the two cannot disagree.
 fn takes_session_id(agent: &dyn Agent) -> bool {
     let task = Task {
-        prompt: PROMPT,
-        workspace: Path::new("/"),
         session: Session::Minted("00000000-0000-4000-8000-000000000000"),
-        permissions: Permissions::Edits,
-        allow: &[],
-        model: None,
-        system_prompt: None,
-        extra: &[],
-        private: Path::new("/"),
-        bridge: None,
-        answerer: None,
-        offered: None,
-        max_cost: None,
-        users_settings: None,
+        ..Task::new(PROMPT, Path::new("/"), Path::new("/"))
     };
     agent.launch(&task).is_ok()
 }
