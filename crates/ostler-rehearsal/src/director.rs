@@ -29,6 +29,8 @@ pub(crate) enum Beat {
     Call(Call),
     /// Silence: for a while, or until the client leaves.
     Silence(Option<Duration>),
+    /// Nothing but keep-alives: for a while, or until the client leaves.
+    KeepAlives { every: Duration, left: Option<Duration> },
     /// The connection is dropped.
     Cut,
 }
@@ -235,12 +237,15 @@ impl Answer {
                 self.beats.push(Beat::Cut);
                 Ends::Yes
             }
-            Fault::Stall { place: Where::BeforeHeaders, duration } => {
+            Fault::Stall { place: Where::BeforeHeaders, duration, .. } => {
                 self.delays.push(*duration);
                 Ends::No
             }
-            Fault::Stall { place: Where::MidText, duration } => {
-                self.beats.push(Beat::Silence(*duration));
+            Fault::Stall { place: Where::MidText, duration, keep_alive } => {
+                self.beats.push(match keep_alive {
+                    Some(every) => Beat::KeepAlives { every: *every, left: *duration },
+                    None => Beat::Silence(*duration),
+                });
                 Ends::No
             }
         }

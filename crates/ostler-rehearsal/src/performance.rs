@@ -8,6 +8,9 @@ use crate::director::{Answer, Beat, Speech};
 use crate::script::{StopReason, Usage};
 use crate::wire::{self, Encoder, Part};
 
+/// A comment of server-sent events: every reader passes over it.
+const KEEP_ALIVE: &str = ": keep-alive\n\n";
+
 /// What the server does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Act {
@@ -73,7 +76,18 @@ impl Performance {
             }
             Beat::Silence(Some(duration)) => self.ready.push_back(Act::Wait(duration)),
             Beat::Silence(None) => self.ready.push_back(Act::Hang),
+            Beat::KeepAlives { every, left } => self.keep_alive(every, left),
             Beat::Cut => self.ready.push_back(Act::Cut),
+        }
+    }
+
+    /// Sends one, and the next ones if there is time left.
+    fn keep_alive(&mut self, every: Duration, left: Option<Duration>) {
+        self.ready.push_back(Act::Send(KEEP_ALIVE.to_owned()));
+        self.ready.push_back(Act::Wait(left.map_or(every, |left| left.min(every))));
+        let left = left.map(|left| left.saturating_sub(every));
+        if left.is_none_or(|left| !left.is_zero()) {
+            self.beats.push_front(Beat::KeepAlives { every, left });
         }
     }
 
@@ -165,8 +179,10 @@ pub(crate) fn whole(answer: Answer, ask: &Ask, input: u64) -> Whole {
             },
             Beat::Thought(speech) => parts.push(Part::Thought(speech.text)),
             Beat::Call(call) => parts.push(Part::Call(call)),
-            Beat::Silence(Some(duration)) => waits.push(duration),
-            Beat::Silence(None) => return Whole::Hang,
+            Beat::Silence(Some(duration)) | Beat::KeepAlives { left: Some(duration), .. } => {
+                waits.push(duration);
+            }
+            Beat::Silence(None) | Beat::KeepAlives { left: None, .. } => return Whole::Hang,
             Beat::Cut => return Whole::Cut,
         }
     }

@@ -247,6 +247,8 @@ pub(crate) struct WrittenItem {
     /// With `stall`: how long, as in `30s`. Default: until the client leaves.
     #[serde(rename = "for")]
     duration: Option<String>,
+    /// With `stall` in mid-text: sends a keep-alive so often meanwhile, as in `15s`. Default: sends nothing.
+    keep_alive: Option<String>,
     /// With `http`, `stall` or `cut`: how many times it happens before it is skipped. Default: always.
     times: Option<u32>,
 }

@@ -60,6 +60,14 @@ fn a_bad_script_says_where_what_and_what_was_meant() {
             "play.toml, line 4, `conversation[0].step[0].reply[0].gap`: `soon` is not a duration: expected number at 0 | write it as 30s or 10ms",
         ),
         (
+            "reply = [{ stall = \"before_headers\", keep_alive = \"1s\" }]",
+            "play.toml, line 4, `conversation[0].step[0].reply[0]`: an answer that has not begun has no keep-alives | write `stall = \"mid_text\", keep_alive = \"15s\"`",
+        ),
+        (
+            "reply = [{ text = \"a\" }, { stall = \"mid_text\", keep_alive = \"0s\" }]",
+            "play.toml, line 4, `conversation[0].step[0].reply[1]`: `keep_alive` must be longer than zero | write `stall = \"mid_text\", keep_alive = \"15s\"`",
+        ),
+        (
             "reply = [{ http = 500 }, { text = \"a\" }]",
             "play.toml, line 4, `conversation[0].step[0].reply[1]`: this item can never be played: the fault before it happens every time | give that fault `times = 1`",
         ),

@@ -215,6 +215,21 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
+#[test]
+fn keep_alives_are_sent_as_long_as_they_last() {
+    use crate::director::{Answer, Beat};
+    use crate::performance::{Act, Performance};
+    let seconds = std::time::Duration::from_secs;
+    let beats = vec![Beat::KeepAlives { every: seconds(2), left: Some(seconds(5)) }];
+    let answer = Answer { beats, ..Answer::plain(String::new()) };
+    let acts: Vec<Act> = Performance::new(answer, &ask(WIRES[0]), 1).collect();
+    let keep_alive = || Act::Send(": keep-alive\n\n".to_owned());
+    let want = [keep_alive(), Act::Wait(seconds(2)), keep_alive(), Act::Wait(seconds(2)), keep_alive()];
+    assert_eq!(acts[1..6], want);
+    assert_eq!(acts[6], Act::Wait(seconds(1)));
+    assert_eq!(acts.len(), 8, "then the answer ends: {acts:?}");
+}
+
 proptest! {
     #[test]
     fn any_chunking_says_the_same(text in "(?s).{1,200}", chunk in 1usize..50, repeat in 1usize..4) {

@@ -137,7 +137,9 @@ impl Checker<'_> {
             Kind::Stall => {
                 let place = written.stall.unwrap_or(Where::MidText);
                 let duration = self.duration(path, "for", written.duration.as_deref())?;
-                Item::Fault { fault: Fault::Stall { place, duration }, limit: self.limit(path, &written)? }
+                let keep_alive = self.keep_alive(path, place, &written)?;
+                let fault = Fault::Stall { place, duration, keep_alive };
+                Item::Fault { fault, limit: self.limit(path, &written)? }
             }
             Kind::Cut => {
                 let place = written.cut.unwrap_or(Where::MidText);
@@ -302,6 +304,23 @@ impl Checker<'_> {
             return Ok(number);
         }
         Err(self.wrong(&below(path, [key(name)]), "0 is too few", "give at least 1"))
+    }
+
+    /// How often a keep-alive is sent. Only an answer that has begun can have one, and not all the time.
+    fn keep_alive(
+        &self,
+        path: &Path,
+        place: Where,
+        written: &WrittenItem,
+    ) -> Result<Option<Duration>, Mistake> {
+        let every = self.duration(path, "keep_alive", written.keep_alive.as_deref())?;
+        let problem = match (every, place) {
+            (None, _) => return Ok(None),
+            (Some(every), Where::MidText) if !every.is_zero() => return Ok(Some(every)),
+            (Some(_), Where::MidText) => "`keep_alive` must be longer than zero",
+            (Some(_), Where::BeforeHeaders) => "an answer that has not begun has no keep-alives",
+        };
+        Err(self.wrong(path, problem, "write `stall = \"mid_text\", keep_alive = \"15s\"`"))
     }
 
     fn duration(&self, path: &Path, name: &str, text: Option<&str>) -> Result<Option<Duration>, Mistake> {

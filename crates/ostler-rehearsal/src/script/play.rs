@@ -164,6 +164,8 @@ pub enum Fault {
         place: Where,
         /// How long; until the client leaves if not said.
         duration: Option<Duration>,
+        /// How often a keep-alive is sent meanwhile.
+        keep_alive: Option<Duration>,
     },
     /// The connection is dropped.
     Cut {

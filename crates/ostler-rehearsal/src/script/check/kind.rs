@@ -68,7 +68,7 @@ impl Kind {
                 _ => &["arguments"],
             },
             Self::Http => &["retry_after", "message", "body", "headers", "times"],
-            Self::Stall => &["for", "times"],
+            Self::Stall => &["for", "keep_alive", "times"],
             Self::Cut => &["times"],
             Self::StopReason | Self::Usage => &[],
         }
@@ -90,6 +90,7 @@ pub(super) fn given(item: &WrittenItem) -> Vec<&'static str> {
         ("body", item.body.is_some()),
         ("headers", item.headers.is_some()),
         ("for", item.duration.is_some()),
+        ("keep_alive", item.keep_alive.is_some()),
         ("times", item.times.is_some()),
     ];
     table.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
