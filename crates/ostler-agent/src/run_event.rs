@@ -198,6 +198,10 @@ pub enum Channel {
     Spinner,
     /// It called the bridge.
     Bridge,
+    /// Its connections received as much as a streamed answer has.
+    Connection,
+    /// Its connections received no more than keep-alives have.
+    KeepAlive,
     /// Its descendants use the processor or the disk.
     Tree,
     /// The workspace changed.

@@ -27,7 +27,7 @@ pub use verdict::{Channel, Next, OpenCall, Seen, State, Verdict};
 
 use crate::outcome::Rule;
 use open::OpenWork;
-use quiet::{Once, Quiet, Tree};
+use quiet::{Findings, Once, Quiet, Traffic, Tree};
 use repetition::{Repeated, Repetition};
 use stopwatch::Stopwatch;
 
@@ -39,7 +39,8 @@ pub enum Action {
     Nothing,
     /// Tell the reader, and go on.
     Warn(Warning),
-    /// Look at the agent's descendants, and tell it as [`Input::TreeSample`]. Optional: without it they seem idle.
+    /// Look at the agent's processes and connections, and pass it on as [`Input::TreeSample`]. Optional: without it they
+    /// seem idle.
     Sample,
     /// Stop the agent's process. Comes at most once for each.
     Stop(Rule),
@@ -233,11 +234,13 @@ impl Watchdog {
             Input::TranscriptGrew => self.transcript_grew(),
             Input::ScreenText => self.screen_changed(),
             Input::ScreenSpinner => self.spinner_moved(),
-            Input::TreeSample { cpu, io } => self.sampled(cpu, io),
+            Input::TreeSample { cpu, io, received } => self.sampled(cpu, io, received),
             Input::TreeBusy => {
                 self.quiet.busy(self.agent.read(self.now));
                 self.tree_is_busy();
             }
+            Input::AnswerReceived => self.answer_received(),
+            Input::KeepAliveReceived => self.keep_alive_received(),
             Input::WorkspaceChanged => {
                 self.seen.insert(Channel::Workspace, self.now);
                 if self.state() == State::Waiting {
@@ -315,9 +318,13 @@ impl Watchdog {
         }
     }
 
-    /// While a call is open its own limit holds, which is as long as a spinner may turn.
     fn spinner_moved(&mut self) {
         self.seen.insert(Channel::Spinner, self.now);
+        self.defer_silence();
+    }
+
+    /// While a call is open its own limit holds, which is as long as a spinner may turn.
+    fn defer_silence(&mut self) {
         if self.state() == State::Working {
             self.quiet.spinner = Some(self.agent.read(self.now));
         }
@@ -344,11 +351,31 @@ impl Watchdog {
         }
     }
 
-    fn sampled(&mut self, cpu: Duration, io: u64) {
-        match self.quiet.sampled(self.agent.read(self.now), cpu, io) {
+    fn sampled(&mut self, cpu: Duration, io: u64, received: u64) {
+        let Findings { tree, traffic } = self.quiet.sampled(self.agent.read(self.now), cpu, io, received);
+        match tree {
             Tree::Busy => self.tree_is_busy(),
             Tree::Idle | Tree::Unknown => {}
         }
+        match traffic {
+            Traffic::Stream => self.answer_received(),
+            Traffic::KeepAlive => self.keep_alive_received(),
+            Traffic::None => {}
+        }
+    }
+
+    /// Agents that report whole messages only are silent while the model's answer streams.
+    fn answer_received(&mut self) {
+        self.seen.insert(Channel::Connection, self.now);
+        if matches!(self.state(), State::Working | State::Waiting) {
+            self.heard(Channel::Connection, Word::Aside);
+        }
+    }
+
+    /// A provider may send keep-alives over a connection on which no answer comes any more.
+    fn keep_alive_received(&mut self) {
+        self.seen.insert(Channel::KeepAlive, self.now);
+        self.defer_silence();
     }
 
     fn tree_is_busy(&mut self) {

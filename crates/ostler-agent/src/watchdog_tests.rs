@@ -28,9 +28,9 @@ pub(super) fn task_closed(task: &str) -> Input {
 
 pub(super) const SAID: Input = Input::Event(EventKind::Said);
 const UNKNOWN: Input = Input::Event(EventKind::Unknown);
-pub(super) const BUSY: Input = Input::TreeSample { cpu: Duration::from_secs(30), io: 0 };
-const COPYING: Input = Input::TreeSample { cpu: Duration::ZERO, io: 1 << 20 };
-pub(super) const IDLE: Input = Input::TreeSample { cpu: Duration::ZERO, io: 17 };
+pub(super) const BUSY: Input = Input::TreeSample { cpu: Duration::from_secs(30), io: 0, received: 0 };
+const COPYING: Input = Input::TreeSample { cpu: Duration::ZERO, io: 1 << 20, received: 0 };
+pub(super) const IDLE: Input = Input::TreeSample { cpu: Duration::ZERO, io: 17, received: 0 };
 
 fn quiet(rule: Rule, seconds: u64) -> Action {
     Action::Warn(Warning::Quiet { rule, quiet: secs(seconds) })
@@ -259,6 +259,98 @@ fn an_answer_that_streams_on_the_screen_is_not_silence() {
     check(shorter, vec![("a shorter limit on calls does not make silence shorter", never_sooner)]);
 }
 
+fn received(bytes: u64) -> Input {
+    Input::TreeSample { cpu: Duration::ZERO, io: 0, received: bytes }
+}
+
+/// Agents that report whole messages only are silent while the model's answer streams.
+#[test]
+fn an_answer_that_the_agent_receives_is_not_silence() {
+    use Action::{Nothing, Sample, Stop};
+    use Input::{AnswerReceived, KeepAliveReceived, ResultSeen, Tick};
+    check(
+        limits(),
+        vec![
+            (
+                "bytes of an answer are life",
+                vec![
+                    (1, SAID, Nothing),
+                    (11, received(40_000), Nothing),
+                    (61, received(5_000), Nothing),
+                    (110, received(4_900), Nothing),
+                    (160, Tick, quiet(Rule::Silence, 50)),
+                    (210, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "what came before the quiet began is not",
+                vec![
+                    (1, SAID, Nothing),
+                    (11, received(40_000), Nothing),
+                    (51, Tick, quiet(Rule::Silence, 50)),
+                    (101, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "the last moment is looked at before it is stopped",
+                vec![
+                    (1, SAID, Nothing),
+                    (11, received(0), Nothing),
+                    (51, Tick, quiet(Rule::Silence, 50)),
+                    (99, received(0), Nothing),
+                    (101, Tick, Sample),
+                    (101, received(300), Nothing),
+                    (200, Tick, quiet(Rule::Silence, 99)),
+                    (201, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "an unanswered look is an idle one",
+                vec![
+                    (1, SAID, Nothing),
+                    (51, Tick, quiet(Rule::Silence, 50)),
+                    (101, Tick, Sample),
+                    (102, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "keep-alives are life, no longer than a call may be open",
+                [(1, SAID, Nothing), (2, received(0), Nothing)]
+                    .into_iter()
+                    .chain((1..=20).map(|turn| (1 + turn * 45, received(100), Nothing)))
+                    .chain([
+                        (951, received(100), quiet(Rule::Silence, 950)),
+                        (1_000, received(100), Nothing),
+                        (1_001, received(200), Stop(Rule::Silence)),
+                    ])
+                    .collect(),
+            ),
+            (
+                "an answer during a call is life, a keep-alive is not",
+                vec![
+                    (1, opened("a", "task"), Nothing),
+                    (101, received(0), Nothing),
+                    (401, received(40_000), Nothing),
+                    (900, received(100), Nothing),
+                    (901, received(10), quiet(Rule::OpenCall, 500)),
+                    (1_401, received(10), Stop(Rule::OpenCall)),
+                ],
+            ),
+            (
+                "no start, and after the result none of the turn",
+                vec![
+                    (5, AnswerReceived, Nothing),
+                    (6, KeepAliveReceived, Nothing),
+                    (10, Tick, quiet(Rule::Start, 10)),
+                    (12, ResultSeen, Nothing),
+                    (20, AnswerReceived, Nothing),
+                    (22, KeepAliveReceived, Stop(Rule::AfterResult)),
+                ],
+            ),
+        ],
+    );
+}
+
 #[test]
 fn silence() {
     use Action::{Nothing, Sample, Stop};
@@ -412,7 +504,7 @@ fn work_of_the_tree() {
                 vec![
                     (5, opened("a", "cp"), Nothing),
                     (105, IDLE, Nothing),
-                    (205, Input::TreeSample { cpu: secs(1), io: 0 }, Nothing),
+                    (205, Input::TreeSample { cpu: secs(1), io: 0, received: 0 }, Nothing),
                     (504, Tick, Nothing),
                     (505, Tick, quiet(Rule::OpenCall, 500)),
                 ],

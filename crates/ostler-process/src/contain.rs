@@ -11,6 +11,7 @@
 //! Invariant: a process is signalled through a pidfd whose process was checked after it was opened, or as an unreaped
 //! child; never by a number that was only remembered.
 
+mod connections;
 mod contained;
 mod ending;
 mod error;
@@ -19,6 +20,7 @@ mod guardian;
 mod launch;
 mod leaf;
 mod plan;
+mod sampler;
 mod shim;
 mod standby;
 mod wire;
@@ -36,6 +38,7 @@ pub use contained::{Contained, Guard};
 pub use error::StartError;
 pub use launch::Ahead;
 pub use leaf::anticipate;
+pub use sampler::Sampler;
 pub use standby::Standby;
 
 /// Forces a tier, for tests: the value is a [`Tier`]'s name.

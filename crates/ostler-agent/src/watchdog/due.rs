@@ -38,6 +38,10 @@ impl Watchdog {
         };
         let agent_time = self.agent.read(now);
         let quiet = agent_time.saturating_sub(self.quiet.since);
+        if self.is_due_unseen(due.then) {
+            self.quiet.asked(agent_time);
+            return Action::Sample;
+        }
         match due.then {
             Then::Stop(rule) => self.stop(rule),
             Then::Spare(rule) => {
@@ -99,14 +103,30 @@ impl Watchdog {
             let at = at.saturating_add(self.limits.after_exit);
             return Some(Due { at, then: Then::Stop(Rule::AfterExit) });
         }
+        let (total, then) = self.end_of_quiet()?;
+        self.agent.reaches(total).map(|at| Due { at, then })
+    }
+
+    /// When the rule about quiet that holds at the moment ends it, in time of the agent, and how.
+    fn end_of_quiet(&self) -> Option<(Duration, Then)> {
         let (rule, limit, since) = self.quiet_rule()?;
         let first = since.saturating_add(limit);
-        let (total, then) = match (rule, self.quiet.spare, self.quiet.tree) {
+        Some(match (rule, self.quiet.spare, self.quiet.tree) {
             (Rule::Silence, Once::Due, Tree::Busy) => (first, Then::Spare(rule)),
             (Rule::Silence, Once::Done, _) => (first.saturating_add(limit), Then::Stop(rule)),
             (_, _, _) => (first, Then::Stop(rule)),
-        };
-        self.agent.reaches(total).map(|at| Due { at, then })
+        })
+    }
+
+    /// Whether this would end a stretch of quiet whose last part no sample has covered: what happened in it, the
+    /// beginning of an answer say, would be missed.
+    fn is_due_unseen(&self, then: Then) -> bool {
+        match then {
+            Then::Stop(Rule::Silence | Rule::OpenCall) | Then::Spare(_) => {
+                self.end_of_quiet().is_some_and(|(total, _)| self.quiet.asked < total)
+            }
+            Then::Stop(_) | Then::NoticeCeiling | Then::NoticeQuiet(_) | Then::Sample => false,
+        }
     }
 
     fn notice_due(&self) -> Option<Due> {

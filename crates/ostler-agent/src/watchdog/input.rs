@@ -62,16 +62,21 @@ pub enum Input {
     /// Only a spinner moved there. Counts while a turn is under way and no call is open, and no longer than the limit on
     /// an open call: it also turns over a dead connection.
     ScreenSpinner,
-    /// What the agent's descendants did since the previous sample, or since the start. The leader is left out: it is
-    /// never quite idle.
+    /// What the agent's processes did since the previous sample, or since the start.
     TreeSample {
-        /// Processor time they used.
+        /// Processor time that its descendants used. The leader is left out: it is never quite idle.
         cpu: Duration,
-        /// Bytes they read and wrote.
+        /// Bytes that its descendants read and wrote.
         io: u64,
+        /// Bytes that the leader's connections received from a server that it sent a request to.
+        received: u64,
     },
     /// Such a sample showed that they are busy: for whoever knows no more of it than that.
     TreeBusy,
+    /// Such a sample showed that an answer streams: for whoever knows no more of it than that.
+    AnswerReceived,
+    /// Such a sample showed that the connections received no more than keep-alives have: the same.
+    KeepAliveReceived,
     /// A file of the workspace changed.
     WorkspaceChanged,
     /// From now on the run waits for something that is not the agent: a quota, the network, a person. Nothing that the

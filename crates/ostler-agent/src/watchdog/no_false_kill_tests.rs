@@ -4,26 +4,31 @@
 use super::tests::{SAID, closed, opened, secs, task_closed, task_opened};
 use super::*;
 
-/// What descendants do while nothing is heard.
+/// What the agent's processes do while nothing is heard.
 #[derive(Clone, Copy)]
-enum Descendants {
+enum Processes {
     Idle,
     Busy,
+    /// The agent itself receives an answer.
+    Reading,
 }
 
 /// Follows every wake-up until `now`, as a run loop does, and complains about a stop.
-fn wait(dog: &mut Watchdog, now: Duration, descendants: Descendants, name: &str) {
+fn wait(dog: &mut Watchdog, now: Duration, processes: Processes, name: &str) {
     while let Some(wake) = dog.wake_at().filter(|wake| *wake < now) {
-        match dog.step(wake, Input::Tick) {
-            Action::Stop(rule) => panic!("{name}: {rule:?} at {wake:?}: {:?}", dog.why(wake)),
+        let action = match dog.step(wake, Input::Tick) {
             Action::Sample => {
-                let cpu = match descendants {
-                    Descendants::Idle => Duration::ZERO,
-                    Descendants::Busy => secs(100),
+                let (cpu, received) = match processes {
+                    Processes::Idle => (Duration::ZERO, 0),
+                    Processes::Busy => (secs(100), 0),
+                    Processes::Reading => (Duration::ZERO, 8_000),
                 };
-                let _ = dog.step(wake, Input::TreeSample { cpu, io: 0 });
+                dog.step(wake, Input::TreeSample { cpu, io: 0, received })
             }
-            Action::Nothing | Action::Warn(_) => {}
+            action => action,
+        };
+        if let Action::Stop(rule) = action {
+            panic!("{name}: {rule:?} at {wake:?}: {:?}", dog.why(wake));
         }
     }
 }
@@ -36,13 +41,13 @@ fn tell(dog: &mut Watchdog, now: Duration, input: Input, name: &str) {
 }
 
 /// A script: pauses in seconds, each with what ends it.
-fn perform(name: &str, descendants: Descendants, script: Vec<(u64, Input)>) {
+fn perform(name: &str, processes: Processes, script: Vec<(u64, Input)>) {
     let mut dog = Watchdog::new(Limits::default());
     let mut now = Duration::ZERO;
     tell(&mut dog, now, Input::Spawned, name);
     for (pause, input) in script {
         now += secs(pause);
-        wait(&mut dog, now, descendants, name);
+        wait(&mut dog, now, processes, name);
         tell(&mut dog, now, input, name);
     }
 }
@@ -53,10 +58,10 @@ fn times(count: usize, inputs: impl Fn(usize) -> Vec<(u64, Input)>) -> Vec<(u64,
 
 #[test]
 fn long_days_of_agents_are_left_alone() {
-    use Descendants::{Busy, Idle};
     use Input::{
         BridgeCall, Eof, Exited, Parked, Prompted, ResultSeen, TranscriptGrew, Unparked, WorkspaceChanged,
     };
+    use Processes::{Busy, Idle, Reading};
     let event = |kind| Input::Event(kind);
     let sub_agent = || event(EventKind::SubAgent);
     let end = || vec![(1, ResultSeen), (3, Exited), (0, Eof)];
@@ -65,6 +70,7 @@ fn long_days_of_agents_are_left_alone() {
     perform("the first token takes 100 s, and so does the start", Idle, vec![(100, SAID)]);
     perform("a slow first token", Idle, script(vec![(100, event(EventKind::Thought)), (300, SAID)]));
     perform("thinking only", Idle, script(times(100, |_| vec![(30, event(EventKind::Thought))])));
+    perform("an answer streams for 50 minutes and is told whole", Reading, script(vec![(3000, SAID)]));
     let build = vec![(5, opened("a", "make")), (3000, closed("a", "ok"))];
     perform("a build of 50 minutes", Busy, script(build));
     let wait_for_ci = vec![(5, opened("a", "gh run watch")), (1700, closed("a", "ok"))];

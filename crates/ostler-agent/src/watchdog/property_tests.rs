@@ -27,9 +27,11 @@ fn input() -> impl Strategy<Value = Input> {
         1 => Just(Input::TranscriptGrew),
         1 => Just(Input::ScreenText),
         2 => Just(Input::ScreenSpinner),
-        2 => (0u64..1000, any::<u16>())
-            .prop_map(|(cpu, io)| Input::TreeSample { cpu: secs(cpu), io: u64::from(io) }),
+        2 => (0u64..1000, any::<u16>(), 0u64..10_000)
+            .prop_map(|(cpu, io, received)| Input::TreeSample { cpu: secs(cpu), io: u64::from(io), received }),
         1 => Just(Input::TreeBusy),
+        1 => Just(Input::AnswerReceived),
+        1 => Just(Input::KeepAliveReceived),
         1 => Just(Input::WorkspaceChanged),
         1 => Just(Input::Parked),
         1 => Just(Input::Unparked),
@@ -63,6 +65,27 @@ fn told(story: &[(Duration, Input)]) -> impl Iterator<Item = (Duration, Input)> 
     })
 }
 
+/// What is done in the end, if the tree is idle and connections received so much since the last sample.
+fn sampled(dog: &mut Watchdog, now: Duration, action: Action, received: u64) -> Action {
+    match action {
+        Action::Sample => dog.step(now, Input::TreeSample { cpu: Duration::ZERO, io: 0, received }),
+        Action::Nothing | Action::Warn(_) | Action::Stop(_) => action,
+    }
+}
+
+/// A turn that is under way after all that, and when it began.
+fn working(limits: Limits, story: &[(Duration, Input)]) -> (Watchdog, Duration) {
+    let mut dog = Watchdog::new(limits);
+    let mut now = Duration::ZERO;
+    for (at, input) in told(story) {
+        now = at;
+        let _ = dog.step(at, input);
+    }
+    let _ = dog.step(now, Input::Spawned);
+    let _ = dog.step(now, SAID);
+    (dog, now)
+}
+
 /// Jumps from one wake-up to the next until the watchdog says `Stop`, without a sign of life and with an idle tree.
 fn left_alone(dog: &mut Watchdog, mut now: Duration) -> Option<(Duration, Rule)> {
     // More wake-ups than any stretch of quiet has: samples, notices, one extra period, and a later rule.
@@ -71,13 +94,10 @@ fn left_alone(dog: &mut Watchdog, mut now: Duration) -> Option<(Duration, Rule)>
         assert!(wake >= now, "woken at {wake:?}, which is before {now:?}");
         let before = now;
         now = wake;
-        match dog.step(now, Input::Tick) {
-            Action::Stop(rule) => return Some((now, rule)),
-            Action::Sample => {
-                let _ = dog.step(now, Input::TreeSample { cpu: Duration::ZERO, io: 0 });
-            }
-            Action::Warn(_) => {}
-            Action::Nothing => assert!(now > before, "woken for nothing"),
+        let action = dog.step(now, Input::Tick);
+        assert!(action != Action::Nothing || now > before, "woken for nothing");
+        if let Action::Stop(rule) = sampled(dog, now, action, 0) {
+            return Some((now, rule));
         }
     }
     panic!("still not stopped at {now:?}: {:?}", dog.why(now));
@@ -146,29 +166,22 @@ proptest! {
         story in story(),
         work in 0u64..40_000_000,
     ) {
-        let mut dog = Watchdog::new(Limits { ceiling: Duration::MAX, ..limits() });
-        let mut now = Duration::ZERO;
-        for (at, input) in told(&story) {
-            now = at;
-            let _ = dog.step(at, input);
-        }
-        let _ = dog.step(now, Input::Spawned);
-        let _ = dog.step(now, SAID);
+        let (mut dog, begin) = working(Limits { ceiling: Duration::MAX, ..limits() }, &story);
         prop_assert_eq!(dog.state(), State::Working);
-        let begin = now;
+        let mut now = begin;
         while let Some(wake) = dog.wake_at() {
             now = wake;
-            match dog.step(now, Input::Tick) {
-                Action::Stop(rule) => {
-                    prop_assert_eq!(rule, Rule::Silence);
-                    break;
-                }
+            let action = match dog.step(now, Input::Tick) {
                 Action::Sample => {
-                    let busy = Input::TreeSample { cpu: Duration::from_micros(work), io: 0 };
-                    prop_assert_eq!(dog.step(now, busy), Action::Nothing);
+                    let busy = Input::TreeSample { cpu: Duration::from_micros(work), io: 0, received: 0 };
+                    dog.step(now, busy)
                 }
-                Action::Warn(_) => {}
-                Action::Nothing => prop_assert!(false, "woken for nothing"),
+                Action::Nothing => return Err(TestCaseError::fail("woken for nothing")),
+                action => action,
+            };
+            if let Action::Stop(rule) = action {
+                prop_assert_eq!(rule, Rule::Silence);
+                break;
             }
         }
         prop_assert_eq!(dog.state(), State::Stopped);
@@ -181,15 +194,9 @@ proptest! {
         pause in 1u64..90,
     ) {
         let limits = Limits { ceiling: Duration::MAX, ..limits() };
-        let mut dog = Watchdog::new(limits);
-        let mut now = Duration::ZERO;
-        for (at, input) in told(&story) {
-            now = at;
-            let _ = dog.step(at, input);
-        }
-        let _ = dog.step(now, Input::Spawned);
-        let _ = dog.step(now, SAID);
-        let (begin, mut turn) = (now, now);
+        let (mut dog, begin) = working(limits, &story);
+        let mut now;
+        let mut turn = begin;
         let stopped = loop {
             let wake = dog.wake_at().unwrap_or(Duration::MAX);
             let input = if wake < turn { Input::Tick } else { Input::ScreenSpinner };
@@ -197,17 +204,59 @@ proptest! {
             if now == turn {
                 turn = turn.saturating_add(secs(pause));
             }
-            match dog.step(now, input) {
-                Action::Stop(rule) => break rule,
-                Action::Sample => {
-                    let _ = dog.step(now, Input::TreeSample { cpu: Duration::ZERO, io: 0 });
-                }
-                Action::Warn(_) | Action::Nothing => {}
+            let action = dog.step(now, input);
+            if let Action::Stop(rule) = sampled(&mut dog, now, action, 0) {
+                break rule;
             }
             prop_assert!(now <= begin.saturating_add(limits.open_call), "{now:?}");
         };
         prop_assert_eq!(stopped, Rule::Silence);
         prop_assert!(now >= begin.saturating_add(limits.open_call), "{now:?}");
+    }
+
+    #[test]
+    fn keep_alives_alone_do_not_defer_a_stop_beyond_the_limit_on_an_open_call(
+        story in story(),
+        // Samples are 10 s apart.
+        received in 1u64..1000,
+    ) {
+        let limits = Limits { ceiling: Duration::MAX, ..limits() };
+        let (mut dog, begin) = working(limits, &story);
+        let mut now;
+        let stopped = loop {
+            now = dog.wake_at().unwrap_or(Duration::MAX);
+            prop_assert!(now <= begin.saturating_add(limits.open_call), "{now:?}");
+            let action = dog.step(now, Input::Tick);
+            if let Action::Stop(rule) = sampled(&mut dog, now, action, received) {
+                break rule;
+            }
+        };
+        prop_assert_eq!(stopped, Rule::Silence);
+        prop_assert!(now >= begin.saturating_add(limits.open_call), "{now:?}");
+    }
+
+    #[test]
+    fn an_answer_that_streams_is_left_alone_and_a_dead_one_is_found(
+        story in story(),
+        received in prop::collection::vec(1000u64..1_000_000, 1..300),
+    ) {
+        let limits = Limits { ceiling: Duration::MAX, ..limits() };
+        let (mut dog, mut now) = working(limits, &story);
+        for received in received {
+            let action = loop {
+                now = dog.wake_at().unwrap_or(Duration::MAX);
+                match dog.step(now, Input::Tick) {
+                    Action::Warn(_) => {}
+                    action => break action,
+                }
+            };
+            prop_assert_eq!(action, Action::Sample, "{:?}", now);
+            prop_assert_eq!(sampled(&mut dog, now, action, received), Action::Nothing);
+        }
+        let last = now;
+        let dead = left_alone(&mut dog, now);
+        let is_found = matches!(dead, Some((at, Rule::Silence)) if at <= last.saturating_add(limits.silence));
+        prop_assert!(is_found, "{dead:?} after {last:?}");
     }
 
     #[test]

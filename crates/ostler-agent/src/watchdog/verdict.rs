@@ -46,6 +46,11 @@ pub enum Channel {
     Screen,
     /// A spinner on that screen. Counts while no call is open, up to the limit on an open call.
     Spinner,
+    /// Bytes that its connections received, as many as a streamed answer has. Counts while a turn is under way.
+    Connection,
+    /// Bytes that its connections received, no more than keep-alives have. Counts while no call is open, up to the limit
+    /// on an open call.
+    KeepAlive,
     /// Processor time or input and output of its descendants. Counts while a call is open.
     Tree,
     /// A change in the workspace. Counts while a call is open.

@@ -64,7 +64,7 @@ fn a_verdict_says_what_was_seen_and_what_comes_next() {
     assert_eq!((parked.state, parked.agent_time, parked.parked_time), (State::Parked, secs(100), secs(100)));
     assert_eq!(parked.next, Some(Next { rule: Rule::MaxWait, at: secs(50_100) }));
     let _ = dog.step(secs(200), Input::Unparked);
-    let _ = dog.step(secs(5_000), Input::Tick);
+    let _ = dog.step(secs(5_000), IDLE);
     let stopped = dog.why(secs(6_000));
     assert_eq!((stopped.state, stopped.fired, stopped.next), (State::Stopped, Some(Rule::OpenCall), None));
 }

@@ -221,7 +221,7 @@ fn what_only_looks_like_it_is_stopped() {
         }
         let mut is_stopped = false;
         while let Some(wake) = dog.wake_at().filter(|wake| !is_stopped && *wake < minutes(59)) {
-            let idle = || Input::TreeSample { cpu: Duration::ZERO, io: 0 };
+            let idle = || Input::TreeSample { cpu: Duration::ZERO, io: 0, received: 0 };
             let action = match dog.step(wake, Input::Tick) {
                 Action::Sample => dog.step(wake, idle()),
                 action => action,

@@ -13,7 +13,7 @@ pub(crate) fn tell(dog: &mut Watchdog, now: Duration, input: Input, name: &str) 
     let shown = format!("{input:?}");
     match dog.step(now, input) {
         Action::Stop(rule) => panic!("{name}: {rule:?} at {now:?}, {shown}: {:?}", dog.why(now)),
-        Action::Sample => tell(dog, now, Input::TreeSample { cpu: Duration::ZERO, io: 0 }, name),
+        Action::Sample => tell(dog, now, Input::TreeSample { cpu: Duration::ZERO, io: 0, received: 0 }, name),
         Action::Nothing | Action::Warn(_) => {}
     }
 }

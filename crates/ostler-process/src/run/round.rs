@@ -35,7 +35,7 @@ use super::offline::Prober;
 use super::wording::{reason_word, worded};
 use super::writer::Unheard;
 use super::{Request, Run, Said, Unsaid};
-use crate::contain::{self, Contained, Guard, StopSignal, TreeSample};
+use crate::contain::{self, Contained, Guard, Sampler, StopSignal};
 use crate::journal::JournalError;
 pub(super) use contact::Contact;
 pub(super) use on_terminal::{OnTerminal, Tools};
@@ -103,7 +103,7 @@ pub(super) struct Round<'r, 'a> {
     told_by: Source,
     quiet: Duration,
     watch: QuietWatch,
-    sampled: TreeSample,
+    sampler: Sampler,
     /// When it was last written down that something was seen on a channel.
     seen: BTreeMap<Channel, Duration>,
     waits: Waits,
@@ -128,7 +128,7 @@ impl<'r, 'a> Round<'r, 'a> {
             told_by: Source::Stdout,
             quiet: Duration::ZERO,
             watch: QuietWatch::new(run.desk.now()),
-            sampled: TreeSample::default(),
+            sampler: Sampler::default(),
             seen: BTreeMap::new(),
             waits: Waits::default(),
             prober: Prober::new(run.plan.probe.as_ref()),
@@ -334,10 +334,8 @@ impl<'r, 'a> Round<'r, 'a> {
         while let Some(input) = next.take() {
             let (now, is_sample) = (self.run.desk.now(), matches!(input, Input::TreeSample { .. }));
             let action = self.run.dog.step(now, input);
-            let is_busy = is_sample && self.run.dog.last_seen(watchdog::Channel::Tree) >= Some(now);
-            if is_busy {
-                // Samples are rare already.
-                self.run.desk.tell(RunEventKind::Seen { channel: Channel::Tree })?;
+            if is_sample {
+                self.tell_sampled(now)?;
             }
             match action {
                 watchdog::Action::Nothing => {}
@@ -347,20 +345,26 @@ impl<'r, 'a> Round<'r, 'a> {
                     }
                     self.run.desk.tell(RunEventKind::Warn { text: worded(&warning) })?;
                 }
-                watchdog::Action::Sample => next = Some(self.sample()),
+                watchdog::Action::Sample => next = Some(self.sampler.sample(&self.child)),
                 watchdog::Action::Stop(rule) => self.begin(StopReason::Rule { rule }).await?,
             }
         }
         Ok(())
     }
 
-    fn sample(&mut self) -> Input {
-        let (now, before) = (self.child.sample(), self.sampled);
-        self.sampled = now;
-        Input::TreeSample {
-            cpu: now.cpu.saturating_sub(before.cpu),
-            io: now.io_bytes.saturating_sub(before.io_bytes),
+    /// Writes down what a sample showed. Samples are rare already.
+    fn tell_sampled(&mut self, now: Duration) -> Result<(), JournalError> {
+        let channels = [
+            (watchdog::Channel::Tree, Channel::Tree),
+            (watchdog::Channel::Connection, Channel::Connection),
+            (watchdog::Channel::KeepAlive, Channel::KeepAlive),
+        ];
+        for (sampled, channel) in channels {
+            if self.run.dog.last_seen(sampled) >= Some(now) {
+                self.run.desk.tell(RunEventKind::Seen { channel })?;
+            }
         }
+        Ok(())
     }
 
     async fn begin(&mut self, reason: StopReason) -> Result<(), JournalError> {

@@ -77,6 +77,8 @@ mod serve;
 #[cfg(target_os = "linux")]
 mod sharing;
 #[cfg(target_os = "linux")]
+mod slow_answers;
+#[cfg(target_os = "linux")]
 mod smoke;
 mod stage;
 mod sweep;

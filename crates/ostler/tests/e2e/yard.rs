@@ -173,11 +173,13 @@ impl Yard {
     pub(crate) fn why(&self) -> String {
         let output = self.ostler(&["runs", "why", "last"]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        const CHANCE: [&str; 6] = [
+        const CHANCE: [&str; 8] = [
             "run ",
             "seen     transcript",
             "seen     screen",
             "seen     spinner",
+            "seen     connection",
+            "seen     keep_alive",
             "seen     workspace",
             "seen     tree",
         ];

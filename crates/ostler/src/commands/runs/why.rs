@@ -179,6 +179,8 @@ pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
             Channel::Screen => Input::ScreenText,
             Channel::Spinner => Input::ScreenSpinner,
             Channel::Bridge => Input::BridgeCall,
+            Channel::Connection => Input::AnswerReceived,
+            Channel::KeepAlive => Input::KeepAliveReceived,
             Channel::Tree => Input::TreeBusy,
             Channel::Workspace => Input::WorkspaceChanged,
         }],
