@@ -351,6 +351,62 @@ fn an_answer_that_the_agent_receives_is_not_silence() {
     );
 }
 
+/// A server has one limit on silence.
+#[test]
+fn a_turn_without_a_run_has_the_same_signs_of_life() {
+    use Action::{Nothing, Stop};
+    use Input::{ScreenSpinner, ScreenText, Tick};
+    check(
+        Limits::of_turn(secs(100), secs(1000)),
+        vec![
+            (
+                "silence",
+                vec![
+                    (0, SAID, Nothing),
+                    (50, Tick, quiet(Rule::Silence, 50)),
+                    (99, Tick, Nothing),
+                    (100, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "text on the screen, and an answer that is received",
+                vec![
+                    (0, SAID, Nothing),
+                    (40, ScreenText, Nothing),
+                    (50, received(9_000), Nothing),
+                    (80, received(9_000), Nothing),
+                    (129, Tick, Nothing),
+                    (130, Tick, quiet(Rule::Silence, 50)),
+                    (180, Tick, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "a spinner alone doubles it, and so does an open call",
+                vec![
+                    (0, SAID, Nothing),
+                    (40, ScreenSpinner, Nothing),
+                    (80, ScreenSpinner, Nothing),
+                    (120, ScreenSpinner, Nothing),
+                    (160, ScreenSpinner, quiet(Rule::Silence, 160)),
+                    (199, ScreenSpinner, Nothing),
+                    (200, ScreenSpinner, Stop(Rule::Silence)),
+                ],
+            ),
+            (
+                "the whole turn",
+                (0..20)
+                    .map(|turn| (turn * 49, SAID, Nothing))
+                    .filter(|(at, ..)| *at < 900)
+                    .chain([
+                        (901, SAID, Action::Warn(Warning::Ceiling { left: secs(99) })),
+                        (1_000, SAID, Stop(Rule::Ceiling)),
+                    ])
+                    .collect(),
+            ),
+        ],
+    );
+}
+
 #[test]
 fn silence() {
     use Action::{Nothing, Sample, Stop};

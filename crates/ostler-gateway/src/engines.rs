@@ -5,6 +5,7 @@ use ostler_agent::canonical::Message;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::history::History;
 use ostler_agent::leasing::Terms;
+use ostler_agent::watchdog;
 use ostler_process::terminal::seat::Seat;
 
 use crate::ground::failed;
@@ -134,6 +135,14 @@ impl LiveSession for EngineSession {
 
     async fn answer(&mut self, request: &str, decision: Decision) -> Result<(), SessionFailure> {
         each!(self, one => one.answer(request, decision).await)
+    }
+
+    fn starts_when_asked(&self) -> bool {
+        each!(self, one => one.starts_when_asked())
+    }
+
+    async fn sample(&mut self) -> Vec<watchdog::Input> {
+        each!(self, one => one.sample().await)
     }
 
     fn terminal(&self) -> Option<Seat> {

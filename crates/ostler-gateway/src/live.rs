@@ -9,6 +9,7 @@ use ostler_agent::canonical::Message;
 use ostler_agent::event::{AgentEvent, Usage};
 use ostler_agent::history::History;
 use ostler_agent::leasing::Terms;
+use ostler_agent::watchdog;
 pub use ostler_process::stream::AnsweredBy;
 use ostler_process::terminal::seat::Seat as TerminalSeat;
 
@@ -107,6 +108,14 @@ pub trait LiveSession: Send + 'static {
         _decision: Decision,
     ) -> impl Future<Output = Result<(), SessionFailure>> + Send {
         async { Ok(()) }
+    }
+    /// Whether its process is started by [`LiveSession::ask`]: until that reports something it starts, and is not silent.
+    fn starts_when_asked(&self) -> bool {
+        false
+    }
+    /// What shows that it is alive although it reports no event, since the last look. Cancel safe.
+    fn sample(&mut self) -> impl Future<Output = Vec<watchdog::Input>> + Send {
+        async { Vec::new() }
     }
     /// Its terminal, if people can sit down at it.
     fn terminal(&self) -> Option<TerminalSeat> {

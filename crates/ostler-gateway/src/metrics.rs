@@ -319,7 +319,7 @@ impl<'a> TurnMeter<'a> {
     /// The turn has no end, for this reason.
     pub(crate) fn on_error(&mut self, error: &TurnError) {
         self.outcome = match error {
-            TurnError::Unpaired(_) | TurnError::Refused(_) => Outcome::Refused,
+            TurnError::Unpaired(_) | TurnError::Refused(..) => Outcome::Refused,
             TurnError::Session(failure) => match failure.phase {
                 Phase::Prompt | Phase::TooLong | Phase::Held => Outcome::Refused,
                 Phase::Start | Phase::Ask | Phase::Answer => Outcome::Failed,

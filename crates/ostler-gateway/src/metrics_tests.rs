@@ -111,7 +111,7 @@ fn a_turn_that_is_dropped_was_interrupted_and_one_without_a_session_has_no_start
     let terms = terms("one");
     drop(TurnMeter::begin(Some(&metrics), &terms));
     let mut refused = TurnMeter::begin(Some(&metrics), &terms);
-    refused.on_error(&TurnError::Refused(ostler_agent::leasing::Refused::Full));
+    refused.on_error(&TurnError::Refused(ostler_agent::leasing::Refused::Full, None));
     drop(refused);
     let turn = |outcome: &str| {
         format!("ostler_turns_total{{agent=\"claude\",key=\"one\",outcome=\"{outcome}\",start=\"none\"}} 1")

@@ -10,6 +10,7 @@ use ostler_agent::event::{AgentEvent, TurnOutcome, Usage, sum};
 use ostler_agent::history::{History, HistoryError};
 use ostler_agent::leasing::{Place, Terms};
 use ostler_agent::reply::Reply;
+use ostler_agent::watchdog;
 use ostler_process::profile::overruled;
 use ostler_process::run::users_settings;
 use ostler_process::stream::{Opening, Session};
@@ -289,6 +290,17 @@ impl LiveSession for OneShotSession {
         match self.stage {
             Stage::Waiting => None,
             Stage::Running(_) | Stage::Ending(..) | Stage::Ended(_) | Stage::Lost => Some(Err(over())),
+        }
+    }
+
+    fn starts_when_asked(&self) -> bool {
+        true
+    }
+
+    async fn sample(&mut self) -> Vec<watchdog::Input> {
+        match &mut self.stage {
+            Stage::Running(session) => vec![session.sample()],
+            Stage::Waiting | Stage::Ending(..) | Stage::Ended(_) | Stage::Lost => Vec::new(),
         }
     }
 

@@ -10,6 +10,7 @@
 //! ```
 
 mod lease;
+mod liveness;
 mod parting;
 mod seats;
 mod shelf;

@@ -10,6 +10,7 @@ use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::AgentEvent;
 use ostler_agent::leasing::Terms;
 use ostler_agent::offering::Toolset;
+use ostler_agent::watchdog;
 use ostler_process::contain::Standby;
 use ostler_process::stream::{Opening, Session, SessionError};
 use uuid::Uuid;
@@ -156,6 +157,10 @@ impl LiveSession for StreamSession {
 
     async fn answer(&mut self, request: &str, decision: Decision) -> Result<(), SessionFailure> {
         self.session.answer(request, decision).map_err(|error| SessionFailure::of(Phase::Answer, &error))
+    }
+
+    async fn sample(&mut self) -> Vec<watchdog::Input> {
+        vec![self.session.sample()]
     }
 
     fn keepsake(&self) -> Option<Keepsake> {

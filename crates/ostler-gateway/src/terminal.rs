@@ -14,6 +14,7 @@ use ostler_agent::history::History;
 use ostler_agent::leasing::Terms;
 use ostler_agent::terminal::Status;
 use ostler_agent::typing::Unsendable;
+use ostler_agent::watchdog;
 use ostler_process::profile::{Written, write_launch};
 use ostler_process::run::launched;
 use ostler_process::stream::memory_of;
@@ -262,6 +263,10 @@ impl LiveSession for TerminalSession {
             (false, false, false) => return None,
         };
         Some(Err(SessionFailure { phase: Phase::Ask, detail, hint: None }))
+    }
+
+    async fn sample(&mut self) -> Vec<watchdog::Input> {
+        self.session.sample().await
     }
 
     fn terminal(&self) -> Option<Seat> {

@@ -21,11 +21,12 @@ use ostler_agent::framer::{Frame, Framer};
 use ostler_agent::offering::{Desk, Toolset};
 use ostler_agent::policy;
 use ostler_agent::record::Record;
+use ostler_agent::watchdog;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
-use crate::contain::{self, Ahead, Contained, Spawn, StartError, Stdin, Survivors};
+use crate::contain::{self, Ahead, Contained, Sampler, Spawn, StartError, Stdin, Survivors};
 use crate::profile::{Written, write_launch};
 use crate::run::writer::Writer;
 use crate::run::{PrivateError, clock, launched, users_settings};
@@ -126,6 +127,7 @@ pub struct Session {
     /// What the program needs outside the private folder.
     _written: Written,
     child: Contained,
+    sampler: Sampler,
     writer: Writer,
     stdout: Option<Receiver>,
     stderr: Option<Receiver>,
@@ -212,6 +214,7 @@ impl Session {
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
             child,
+            sampler: Sampler::default(),
             out: vec![0; CHUNK],
             err: vec![0; CHUNK],
             framer: Framer::default(),
@@ -233,6 +236,11 @@ impl Session {
     /// What its program takes of the memory, in bytes; nothing once it has ended.
     pub fn memory(&self) -> u64 {
         memory_of(self.child.pid())
+    }
+
+    /// What its processes and connections did since the last look. Takes a few milliseconds.
+    pub fn sample(&mut self) -> watchdog::Input {
+        self.sampler.sample(&self.child)
     }
 
     /// Asks it something, or brings it what came of its calls. One turn at a time: the answer ends with

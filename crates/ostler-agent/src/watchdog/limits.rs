@@ -34,6 +34,24 @@ pub struct Repeats {
     pub fast: Duration,
 }
 
+impl Limits {
+    /// Those of a turn without a run, which has a limit on silence and one on the whole turn. While a call is open, or
+    /// only keep-alives are received, silence may last twice as long.
+    pub fn of_turn(silence: Duration, turn: Duration) -> Self {
+        let never = Duration::MAX;
+        Self {
+            start: silence,
+            silence,
+            open_call: silence.saturating_mul(2),
+            repeats: Repeats { warn: u32::MAX, stop: u32::MAX, fast: Duration::ZERO },
+            after_result: never,
+            after_exit: never,
+            ceiling: turn,
+            max_wait: never,
+        }
+    }
+}
+
 impl Default for Limits {
     /// Agents give up a dead connection by themselves after about five minutes: `silence` lets them recover first.
     fn default() -> Self {

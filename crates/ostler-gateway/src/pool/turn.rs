@@ -10,15 +10,15 @@ use ostler_agent::offering;
 use ostler_agent::policy;
 use ostler_agent::reply::Reply;
 use ostler_agent::stopping::StopReason;
+use ostler_agent::watchdog::{EventKind, Input};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::lease::{Lease, Warmth, lease};
+use super::liveness::Liveness;
 use super::seats::Standing;
-use super::{
-    BrokenOff, LOOK, Limit, Patience, Progress, Reply as Answered, Shared, Turn, TurnError, known_on,
-};
+use super::{BrokenOff, LOOK, Patience, Progress, Reply as Answered, Shared, Turn, TurnError, known_on};
 use crate::live::{AnsweredBy, LiveSession, Phase, Start};
 use crate::metrics::TurnMeter;
 
@@ -203,6 +203,8 @@ impl<S: Start> Work<S> {
     ) -> Result<TurnOutcome, TurnError> {
         let patience = self.shared.patience;
         let last = Instant::now() + patience.turn;
+        let Some(session) = lease.session() else { return Ok(TurnOutcome::Interrupted) };
+        let mut liveness = Liveness::new(&patience, session);
         let mut settle = None;
         for event in std::mem::take(&mut lease.early) {
             meter.on_event(&event);
@@ -214,8 +216,7 @@ impl<S: Start> Work<S> {
         }
         loop {
             let Some(session) = lease.session() else { return Ok(TurnOutcome::Interrupted) };
-            let silent = Instant::now() + patience.silence;
-            let until = settle.unwrap_or(last.min(silent));
+            let until = settle.unwrap_or_else(|| liveness.wake_at());
             let event = tokio::select! {
                 biased;
                 () = self.stop.cancelled(), if settle.is_none() => {
@@ -226,20 +227,21 @@ impl<S: Start> Work<S> {
                 }
                 Answered { request, decision } = next_of(answers) => {
                     session.answer(&request, decision).await?;
+                    liveness.step(session, Input::Event(EventKind::Noted)).await?;
                     continue;
                 }
                 event = session.next() => event?,
                 () = tokio::time::sleep_until(until) => {
-                    let is_silent = silent < last;
-                    return Err(match (is_silent, settle) {
-                        (_, Some(_)) => TurnError::BrokenOff(self.break_off(), patience.settle),
-                        (true, None) => TurnError::TooLong(Limit::Silence, patience.silence),
-                        (false, None) => TurnError::TooLong(Limit::Turn, patience.turn),
-                    });
+                    if settle.is_some() {
+                        return Err(TurnError::BrokenOff(self.break_off(), patience.settle));
+                    }
+                    liveness.step(session, Input::Tick).await?;
+                    continue;
                 }
             };
             course.hear(&event);
             meter.on_event(&event);
+            let input = Input::of(&event);
             match event {
                 AgentEvent::TurnEnded(end) => return Ok(end),
                 AgentEvent::Blocked(ref blocked) => {
@@ -255,6 +257,12 @@ impl<S: Start> Work<S> {
                 if told.is_err() {
                     self.stop.cancel();
                 }
+            }
+            // Not before: while nobody takes what it said the agent is not read, and not silent.
+            if settle.is_none()
+                && let Some(session) = lease.session()
+            {
+                liveness.step(session, input).await?;
             }
         }
     }

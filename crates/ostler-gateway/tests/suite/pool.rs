@@ -323,6 +323,22 @@ async fn a_spare_is_there_before_it_is_asked_for() {
     pool.close(Duration::ZERO).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_shows_life_is_not_silent() {
+    let stage = Stage::default();
+    let silence = Duration::from_secs(3);
+    let pool = Pool::new(stage.clone(), Limits::default(), Patience { silence, ..impatience() });
+    let began = tokio::time::Instant::now();
+    let streamed = heard(pool.complete(turn("a", &[user("stream 9")]))).await;
+    assert!(streamed.is_ok() && began.elapsed() >= silence * 3, "{streamed:?} after {:?}", began.elapsed());
+    // A spinner also turns over a dead connection.
+    let began = tokio::time::Instant::now();
+    let spun = heard(pool.complete(turn("b", &[user("spin")]))).await;
+    assert_eq!(spun, Err(TurnError::TooLong(Limit::Silence, silence)));
+    assert_eq!(began.elapsed().as_secs(), 6);
+    pool.close(Duration::ZERO).await;
+}
+
 #[tokio::test]
 async fn limits_of_time_are_told() {
     let stage = Stage::default();

@@ -10,6 +10,7 @@ use ostler_agent::canonical::{Block, Message, Role};
 use ostler_agent::event::{AgentEvent, Blocked, Failure, FailureClass, Part, TurnOutcome, Usage};
 use ostler_agent::leasing::Terms;
 use ostler_agent::offering::known_as;
+use ostler_agent::watchdog;
 use ostler_gateway::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
 use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::seat::{Seat, Wishes};
@@ -84,6 +85,10 @@ enum Doing {
     /// It says nothing more, and once it is interrupted waits for the gate before it ends.
     Lingering,
     Parting,
+    /// It reports nothing while an answer streams to it, for so many looks.
+    Streaming(u32),
+    /// It shows a spinner, and never ends.
+    Spinning,
     /// It waits for the gate.
     AtGate,
     /// Its answer is over then.
@@ -189,7 +194,7 @@ impl LiveSession for Scripted {
         1
     }
 
-    /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `linger`, `deaf`, `chatter`, `take SECONDS`, `slow`, `wait X`, `break X`, `fail`,
+    /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `linger`, `deaf`, `chatter`, `take SECONDS`, `slow`, `stream N`, `spin`, `wait X`, `break X`, `fail`,
     /// `die`, `task`, `later X`, `call A B`, `use TOOL X`.
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
@@ -237,6 +242,8 @@ impl LiveSession for Scripted {
             }
             ("deaf", _) => self.doing = Doing::Deaf,
             ("chatter", _) => self.doing = Doing::Chattering,
+            ("stream", looks) => self.doing = Doing::Streaming(looks.parse().unwrap()),
+            ("spin", _) => self.doing = Doing::Spinning,
             ("wait", words) => {
                 if !words.is_empty() {
                     self.ready.push_back(said(words, Part::Delta));
@@ -368,7 +375,26 @@ impl LiveSession for Scripted {
             | Doing::Asking
             | Doing::Lingering
             | Doing::Deaf
+            | Doing::Streaming(_)
+            | Doing::Spinning
             | Doing::Called => std::future::pending().await,
+        }
+    }
+
+    async fn sample(&mut self) -> Vec<watchdog::Input> {
+        match self.doing {
+            Doing::Streaming(0) => {
+                self.doing = Doing::Waiting;
+                let done = AgentEvent::TurnEnded(TurnOutcome::Done { text: String::new() });
+                self.ready.extend([said("streamed", Part::Whole), done]);
+                Vec::new()
+            }
+            Doing::Streaming(looks) => {
+                self.doing = Doing::Streaming(looks - 1);
+                vec![watchdog::Input::AnswerReceived]
+            }
+            Doing::Spinning => vec![watchdog::Input::ScreenSpinner],
+            _ => Vec::new(),
         }
     }
 

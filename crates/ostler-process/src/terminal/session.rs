@@ -15,6 +15,7 @@ use ostler_agent::event::AgentEvent;
 use ostler_agent::interrupting::Left;
 use ostler_agent::terminal::Status;
 use ostler_agent::typing::{Cause, Unsendable};
+use ostler_agent::watchdog;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -25,7 +26,7 @@ use super::driver::{Driver, Start};
 use super::files::Whence;
 use super::pty::Size;
 use super::seat::Seat;
-use crate::contain::{Contained, Exit, Spawn, StartError, Stdin, Survivors};
+use crate::contain::{Contained, Exit, Sampler, Spawn, StartError, Stdin, Survivors};
 
 /// Orders that may wait. Whoever gives more waits too.
 const ORDERS: usize = 4;
@@ -147,6 +148,7 @@ pub enum Happening {
 enum Order {
     Ask { prompt: String, events: mpsc::Sender<Happening>, told: oneshot::Sender<Result<(), SessionError>> },
     Interrupt { told: oneshot::Sender<Result<Left, SessionError>> },
+    Sample { told: oneshot::Sender<Vec<watchdog::Input>> },
     Close,
 }
 
@@ -224,6 +226,8 @@ impl Session {
         let (told, about) = watch::channel(About { session, ..About::default() });
         let live = Live {
             child,
+            sampler: Sampler::default(),
+            life: None,
             driver,
             interactive,
             orders: queue,
@@ -258,6 +262,16 @@ impl Session {
     /// That the program is gone, and why.
     pub fn over(&self) -> SessionError {
         self.about.borrow().over()
+    }
+
+    /// What its screen, its record, its processes and its connections showed since the last look; nothing once the program
+    /// is gone. Takes a few milliseconds.
+    pub async fn sample(&self) -> Vec<watchdog::Input> {
+        let (told, sampled) = oneshot::channel();
+        match self.orders.send(Order::Sample { told }).await {
+            Ok(()) => sampled.await.unwrap_or_default(),
+            Err(_) => Vec::new(),
+        }
     }
 
     /// What is known of it.

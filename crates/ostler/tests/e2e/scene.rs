@@ -64,6 +64,11 @@ impl Scene {
         Served::with(&self.program, args, &self.env())
     }
 
+    /// A server with further settings.
+    pub(crate) fn served_under(&self, settings: &[(&str, &str)]) -> Served {
+        Served::with(&self.program, &[], &[&self.env()[..], settings].concat())
+    }
+
     /// A server on a home that exists already, used with a key that it has.
     pub(crate) fn served_at(&self, home: TempDir, key: &str) -> Served {
         Served::at(home, Some(key.to_owned()), &self.program, &[], &self.env())

@@ -1,9 +1,12 @@
 //! Answers that stream for longer than the limit on silence, to agents that report whole messages only: nothing but the
-//! bytes that they receive shows that they work.
+//! bytes that they receive shows that they work. The same scripts for runs and for turns of `ostler serve`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
 
 use crate::player::Player;
+use crate::scene::{Scene, played};
 use crate::yard::{Ended, Yard};
 
 /// Longer than an agent is silent by itself, on a machine that has much else to do.
@@ -97,4 +100,65 @@ mod a_slow_answer_is_told_from_a_dead_one {
     fn opencode() {
         is_told_from_a_dead_one(Player::OpenCode);
     }
+}
+
+/// What the model says in turns of a server.
+const SERVED: &str = r#"
+v = 1
+[[conversation]]
+[[conversation.step]]
+expect = { matches = 'never end\s*$' }
+reply = [{ text = "I was about to say" }, { stall = "mid_text" }]
+
+[[conversation]]
+[[conversation.step]]
+expect = { matches = 'take your time\s*$' }
+reply = [{ text = "word after word, ", repeat = 36, chunk = 10, gap = "250ms" }]
+
+[[conversation]]
+[[conversation.step]]
+reply = [{ text = "Hello." }]
+"#;
+
+/// A program on a terminal shows a spinner over a dead connection, which counts for twice the silence.
+fn is_served(scene: &Scene) {
+    let served = scene.served_under(&[("OSTLER_CFG__SERVE__SILENCE", SILENCE)]);
+    let (model, header) = match scene.player {
+        Player::ClaudeTerminal => ("claude", "x-ostler-engine: terminal\r\n"),
+        player => (player.agent().name(), ""),
+    };
+    let ask = |prompt: &str| {
+        let began = Instant::now();
+        let body = json!({"model": model, "messages": [{"role": "user", "content": prompt}]});
+        let (status, body) = served.post_with("/v1/chat/completions", header, &body);
+        (status, serde_json::from_str::<Value>(&body).unwrap(), began.elapsed())
+    };
+    // Two of OpenCode at once cannot make the database of a new home.
+    assert_eq!(ask("hello").0, 200);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (status, body, took) = ask("take your time");
+            assert_eq!(status, 200, "{model}: {body}");
+            let text = body["choices"][0]["message"]["content"].as_str().unwrap();
+            assert_eq!(text.trim(), "word after word, ".repeat(36).trim(), "{model}");
+            assert!(took > Duration::from_secs(14), "{model}: {took:?}");
+        });
+        scope.spawn(|| {
+            let (status, body, _) = ask("never end");
+            assert!(status >= 500, "{model}: {status} {body}");
+            let message = body["error"]["message"].as_str().unwrap();
+            assert!(message.contains("the agent's silence took longer than 10 s"), "{model}: {message}");
+        });
+    });
+    assert_eq!(served.interrupt(), Some(0));
+}
+
+/// In a turn of `ostler serve`.
+#[tokio::test]
+async fn a_served_turn_survives_what_a_run_survives() {
+    tokio::join!(
+        played(Player::ClaudeTerminal, SERVED, is_served),
+        played(Player::Codex, SERVED, is_served),
+        played(Player::OpenCode, SERVED, is_served),
+    );
 }

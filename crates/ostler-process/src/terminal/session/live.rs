@@ -7,12 +7,14 @@ use ostler_agent::agent;
 use ostler_agent::agents::failure_of_exit;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::interrupting::Left;
+use ostler_agent::look::ScreenChange;
 use ostler_agent::terminal::Interactive;
+use ostler_agent::watchdog;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::{About, Closed, EVENTS, Happening, Order, SessionError};
-use crate::contain::{Contained, Exit, StopSignal};
+use crate::contain::{Contained, Exit, Sampler, StopSignal};
 use crate::terminal::driver::{Arrived, Driver, Told};
 
 /// How long a program that is asked to end may take.
@@ -37,6 +39,9 @@ pub(super) struct Turn {
 /// A session's own task.
 pub(super) struct Live {
     pub(super) child: Contained,
+    pub(super) sampler: Sampler,
+    /// The best sign of life since the last look that is no event.
+    pub(super) life: Option<watchdog::Input>,
     pub(super) driver: Driver<'static>,
     pub(super) interactive: &'static dyn Interactive,
     pub(super) orders: mpsc::Receiver<Order>,
@@ -81,6 +86,11 @@ impl Live {
                     self.ask(now, &prompt, events, told);
                 }
                 Input::Order(Some(Order::Interrupt { told })) => self.interrupt(now, told),
+                Input::Order(Some(Order::Sample { told })) => {
+                    let sample = self.sample();
+                    // Whoever asked may be gone.
+                    let _ = told.send(sample);
+                }
                 Input::Order(Some(Order::Close) | None) => return self.close().await,
                 Input::Terminal(arrived) => {
                     let told = self.driver.take(now, arrived);
@@ -137,6 +147,11 @@ impl Live {
         self.driver.interrupt(now);
     }
 
+    /// The sample comes last: after it the watchdog stops what has shown no life before.
+    fn sample(&mut self) -> Vec<watchdog::Input> {
+        self.life.take().into_iter().chain([self.sampler.sample(&self.child)]).collect()
+    }
+
     fn tell(&mut self, told: Vec<Told>) {
         for told in told {
             match told {
@@ -173,7 +188,13 @@ impl Live {
                     }
                 }
                 Told::Answered(_) => self.blocked = None,
-                Told::Alive | Told::Screen(_) | Told::Held | Told::Released | Told::Closed => {}
+                Told::Alive => self.life = Some(watchdog::Input::TranscriptGrew),
+                Told::Screen(ScreenChange::Text) => self.life = Some(watchdog::Input::ScreenText),
+                Told::Screen(ScreenChange::Spinner) => {
+                    // More was seen already, or the same.
+                    self.life.get_or_insert(watchdog::Input::ScreenSpinner);
+                }
+                Told::Screen(ScreenChange::Nothing) | Told::Held | Told::Released | Told::Closed => {}
             }
         }
     }
