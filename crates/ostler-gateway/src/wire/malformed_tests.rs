@@ -413,15 +413,15 @@ fn put(value: &mut Value, at: &mut usize, other: &Value) {
     }
 }
 
-/// A message or an item that is right, or nearly: one value of it may be anything.
-fn message(format: Format) -> impl Strategy<Value = Value> {
+/// Messages or items that are right.
+fn right(format: Format) -> Vec<Value> {
     let call = json!({"type": "tool_use", "id": "a", "name": "t", "input": {"k": 1}});
     let result =
         json!({"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "r"}]});
     let picture =
         json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}});
     let function = json!({"name": "t", "arguments": "{}"});
-    let right = match format {
+    match format {
         Format::Messages => vec![
             user(json!("x")),
             user(json!([result, picture])),
@@ -447,24 +447,25 @@ fn message(format: Format) -> impl Strategy<Value = Value> {
             json!({"type": "custom_tool_call", "call_id": "a", "name": "t", "input": "x"}),
             json!({"type": "message", "role": "assistant", "content": "y"}),
         ],
-    };
-    let changed = proptest::option::weighted(0.6, (any::<proptest::sample::Index>(), json_value()));
-    (proptest::sample::select(right), changed).prop_map(|(mut message, changed)| {
-        if let Some((at, other)) = changed {
-            let all = count(&message);
-            put(&mut message, &mut at.index(all), &other);
-        }
-        message
-    })
+    }
 }
 
+/// A conversation of right messages, of which one value may be anything; and so may one field besides.
 fn any_body() -> impl Strategy<Value = (Format, Value)> {
     proptest::sample::select(FORMATS.to_vec()).prop_flat_map(|format| {
-        let messages = proptest::collection::vec(message(format), 0..4);
-        let more = proptest::option::weighted(0.3, (key(), json_value()));
-        (messages, more).prop_map(move |(mut messages, more)| {
-            messages.push(user(json!("last")));
-            let mut body = body(format, Value::Array(messages));
+        let messages = proptest::collection::vec(proptest::sample::select(right(format)), 0..4);
+        let changed = proptest::option::weighted(0.9, (any::<proptest::sample::Index>(), json_value()));
+        let more = proptest::option::weighted(0.2, (key(), json_value()));
+        (messages, changed, more).prop_map(move |(messages, changed, more)| {
+            let mut conversation = Value::Array(messages);
+            if let (Some((at, other)), all @ 2..) = (changed, count(&conversation)) {
+                // Not the whole of it, which is a list.
+                put(&mut conversation, &mut (1 + at.index(all - 1)), &other);
+            }
+            if let Value::Array(messages) = &mut conversation {
+                messages.push(user(json!("last")));
+            }
+            let mut body = body(format, conversation);
             if let Some((name, value)) = more {
                 body[name] = value;
             }
@@ -496,7 +497,7 @@ fn is_whole(block: &Value) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     /// What an agent would be told is whole, whatever was sent: read again in the strictest API, it is the same and
     /// nothing of it is left out. What is refused is refused with a place.
