@@ -13,6 +13,7 @@
 
 mod folders;
 mod limits;
+mod profiles;
 mod programs;
 mod provider;
 mod proxied;
