@@ -151,6 +151,7 @@ async fn sessions_are_listed_by_pages_and_filters() {
     let (mut paged, mut after) = (Vec::new(), String::new());
     loop {
         let (ids, next) = page(&format!("?limit=4{after}")).await;
+        assert!((1..=4).contains(&ids.len()), "{ids:?}");
         paged.extend(ids);
         match next {
             Some(next) => after = format!("&after={next}"),
