@@ -14,7 +14,7 @@ use crate::prices::{Observed, Prices};
 use crate::quiet_cause::Answer;
 use crate::source::Twins;
 use crate::terminal::Interactive;
-pub use launch::{Acts, AsRoot, Launch, Permissions, Refusal, Session, Stdin, Task};
+pub use launch::{Activity, AsRoot, Launch, Permissions, Refusal, Session, Stdin, Task};
 
 /// How a session with an agent is driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

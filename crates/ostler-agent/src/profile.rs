@@ -57,7 +57,7 @@ impl Profile {
     }
 
     /// What a person should know if they do.
-    pub fn overruled(&self) -> String {
+    pub fn overrule_warning(&self) -> String {
         format!(
             "`{}` in {} takes the place of the instructions that the agent is given, if the agent trusts the folder",
             self.key, self.project

@@ -11,7 +11,7 @@ use ostler_agent::history::{History, HistoryError};
 use ostler_agent::leasing::{Place, Terms};
 use ostler_agent::reply::Reply;
 use ostler_agent::watchdog;
-use ostler_process::profile::overruled;
+use ostler_process::profile::overrule_warning;
 use ostler_process::run::users_settings;
 use ostler_process::stream::{Opening, Session};
 use uuid::Uuid;
@@ -105,7 +105,7 @@ impl Start for OneShots {
         let launch = agent.launch(&task).map_err(|refusal| refused(&refusal))?;
         let folder = match &terms.workspace {
             Place::Own => None,
-            Place::Folder(folder) => overruled(&launch, folder),
+            Place::Folder(folder) => overrule_warning(&launch, folder),
         };
         match folder {
             // The system prompt would be dropped without a word.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::task::Poll;
 use std::time::Duration;
 
-use ostler_agent::agent::{Acts, Session as Which, Task};
+use ostler_agent::agent::{Activity, Session as Which, Task};
 use ostler_agent::canonical::Message;
 use ostler_agent::event::{AgentEvent, Blocked, TurnOutcome};
 use ostler_agent::history::History;
@@ -15,7 +15,7 @@ use ostler_agent::leasing::Terms;
 use ostler_agent::terminal::Status;
 use ostler_agent::typing::Unsendable;
 use ostler_agent::watchdog;
-use ostler_process::profile::{Written, write_launch};
+use ostler_process::profile::{ProfileLink, write_launch};
 use ostler_process::run::launched;
 use ostler_process::stream::memory_of;
 use ostler_process::terminal::pty::Size;
@@ -41,7 +41,7 @@ pub struct TerminalSession {
     own: Option<PathBuf>,
     private: PathBuf,
     /// What the program needs outside the private folder.
-    _written: Written,
+    _profile_link: ProfileLink,
     record: Option<PathBuf>,
     /// How long its record was when its last turn was over, and how much people had typed by then.
     left_at: u64,
@@ -68,12 +68,13 @@ impl Terminals {
             model: terms.model.as_deref(),
             system_prompt: terms.system_prompt.as_deref(),
             answerer: Some(ground.guard.program()),
-            acts: Acts::InTurns,
+            activity: Activity::InTurns,
             ..Task::new("", &workspace, &private)
         };
         let launch = ground.agent.launch(&task).map_err(|error| failure(&error, Some(error.hint.clone())))?;
         let (env, warnings) = launched(&ground.env, &launch);
-        let written = write_launch(&private, &launch, &env).map_err(|error| failure(&error, error.hint()))?;
+        let profile_link =
+            write_launch(&private, &launch, &env).map_err(|error| failure(&error, error.hint()))?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = ground.agent.name(), "{text}");
         }
@@ -98,7 +99,7 @@ impl Terminals {
             id: id.to_owned(),
             own,
             private,
-            _written: written,
+            _profile_link: profile_link,
             record,
             left_at,
             typed: 0,

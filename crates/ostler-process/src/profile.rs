@@ -13,13 +13,13 @@ use ostler_agent::profile::{InvalidSettings, PREFIX, Profile};
 
 use crate::run::{PrivateError, write_private};
 
-/// What a launch put on disk outside the private folder. Removed when it is dropped.
+/// The link to a profile, if a launch has one. Removed when it is dropped.
 #[derive(Debug, Default)]
-pub struct Written {
+pub struct ProfileLink {
     link: Option<PathBuf>,
 }
 
-impl Drop for Written {
+impl Drop for ProfileLink {
     fn drop(&mut self) {
         if let Some(link) = &self.link
             && let Err(error) = std::fs::remove_file(link)
@@ -35,9 +35,9 @@ pub fn write_launch(
     private: &Path,
     launch: &Launch,
     env: &[(OsString, OsString)],
-) -> Result<Written, PrivateError> {
+) -> Result<ProfileLink, PrivateError> {
     write_private(private, &[], &launch.files)?;
-    let Some(profile) = &launch.profile else { return Ok(Written::default()) };
+    let Some(profile) = &launch.profile else { return Ok(ProfileLink::default()) };
     let folder = folder(profile, env)?;
     let content = content(profile, &folder)?;
     write_private(private, &[], &[PrivateFile { path: profile.path.clone(), content }])?;
@@ -46,17 +46,17 @@ pub fn write_launch(
     // Of a process before this one, in the same private folder.
     let _ = std::fs::remove_file(&link);
     symlink(&profile.path, &link).map_err(PrivateError::at(&link))?;
-    Ok(Written { link: Some(link) })
+    Ok(ProfileLink { link: Some(link) })
 }
 
 /// A warning if settings of the project in `workspace` would overrule the launch's instructions.
-pub fn overruled(launch: &Launch, workspace: &Path) -> Option<String> {
+pub fn overrule_warning(launch: &Launch, workspace: &Path) -> Option<String> {
     let profile = launch.profile.as_ref()?;
     let mut projects = workspace.ancestors().map(|folder| folder.join(profile.project));
     let is_overruled = |path: PathBuf| {
         std::fs::read_to_string(path).is_ok_and(|settings| profile.is_overruled_by(&settings))
     };
-    projects.any(is_overruled).then(|| profile.overruled())
+    projects.any(is_overruled).then(|| profile.overrule_warning())
 }
 
 /// The agent's configuration folder. The one below the home directory is made if it is missing, as the agent does.
@@ -163,8 +163,8 @@ mod tests {
         let workspace = project.path().join("below");
         std::fs::create_dir_all(project.path().join(".codex")).unwrap();
         let launch = launched(project.path(), "x");
-        assert_eq!(overruled(&launch, &workspace), None);
+        assert_eq!(overrule_warning(&launch, &workspace), None);
         std::fs::write(project.path().join(".codex/config.toml"), "developer_instructions = \"y\"").unwrap();
-        assert!(overruled(&launch, &workspace).unwrap().contains(".codex/config.toml"));
+        assert!(overrule_warning(&launch, &workspace).unwrap().contains(".codex/config.toml"));
     }
 }

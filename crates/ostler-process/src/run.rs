@@ -47,7 +47,7 @@ use tokio::task::JoinSet;
 
 use crate::contain::{Ahead, Contained, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError};
-use crate::profile::{Written, overruled, write_launch};
+use crate::profile::{ProfileLink, overrule_warning, write_launch};
 pub use account::{limits_from, limits_json, sentence};
 use attempt::{Attempt, Besides};
 use bridge::BridgeSide;
@@ -125,7 +125,7 @@ pub async fn run(
         survivors: Some(0),
         company: Company::new(&plan.workspace),
         farewells: JoinSet::new(),
-        written: Written::default(),
+        profile_link: ProfileLink::default(),
     };
     let attempt = match &past {
         None => Attempt::first(plan.prompt),
@@ -148,7 +148,7 @@ pub async fn run(
     }
     let lived = run.rounds(attempt, &facts.run).await;
     // Whatever became of it: there may be secrets in them.
-    run.written = Written::default();
+    run.profile_link = ProfileLink::default();
     let removed = environment::remove_private(&run.private());
     let (outcome, evidence) = lived?;
     if let Err(error) = removed {
@@ -210,7 +210,7 @@ struct Run<'a> {
     /// Guardians that have nothing left to guard.
     farewells: JoinSet<()>,
     /// What the agent's process needs outside the private folder.
-    written: Written,
+    profile_link: ProfileLink,
 }
 
 impl<'a> Run<'a> {
@@ -339,9 +339,9 @@ impl<'a> Run<'a> {
         let launch = self.plan.launch_of(attempt, self.ledger.cost_left(), &private)?;
         let (env, mut warnings) = environment::launched(&self.plan.env, &launch);
         // Another process of the run may have had one, by the same name.
-        self.written = Written::default();
-        self.written = write_launch(&private, &launch, &env)?;
-        warnings.extend(overruled(&launch, &self.plan.workspace));
+        self.profile_link = ProfileLink::default();
+        self.profile_link = write_launch(&private, &launch, &env)?;
+        warnings.extend(overrule_warning(&launch, &self.plan.workspace));
         for text in warnings {
             self.desk.tell(RunEventKind::Warn { text })?;
         }

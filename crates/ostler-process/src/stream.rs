@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::agent::{
-    self, Acts, Agent, Clock, Decision, Decoder, Exit, Order, Permissions, Refusal, Session as Which, Source,
-    Task,
+    self, Activity, Agent, Clock, Decision, Decoder, Exit, Order, Permissions, Refusal, Session as Which,
+    Source, Task,
 };
 use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::{AgentEvent, Blocked, Usage};
@@ -27,7 +27,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
 use crate::contain::{self, Ahead, Contained, Sampler, Spawn, StartError, Stdin, Survivors};
-use crate::profile::{Written, write_launch};
+use crate::profile::{ProfileLink, write_launch};
 use crate::run::writer::Writer;
 use crate::run::{PrivateError, clock, launched, users_settings};
 
@@ -125,7 +125,7 @@ pub struct Session {
     answered_by: AnsweredBy,
     private: PathBuf,
     /// What the program needs outside the private folder.
-    _written: Written,
+    _profile_link: ProfileLink,
     child: Contained,
     sampler: Sampler,
     writer: Writer,
@@ -174,7 +174,7 @@ impl Session {
             offered: opening.offered.as_ref().map(|offered| offered.own),
             users_settings: users_settings.as_deref(),
             // Between turns nobody reads what it writes.
-            acts: Acts::InTurns,
+            activity: Activity::InTurns,
             ..Task::new(opening.prompt.unwrap_or_default(), &workspace, &private)
         })?;
         let stdin = match (&launch.stdin, opening.prompt) {
@@ -185,7 +185,7 @@ impl Session {
             }
         };
         let (env, warnings) = launched(env, &launch);
-        let written = write_launch(&private, &launch, &env)?;
+        let profile_link = write_launch(&private, &launch, &env)?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = agent.name(), "{text}");
         }
@@ -209,7 +209,7 @@ impl Session {
             permissions,
             answered_by: AnsweredBy::Policy,
             private,
-            _written: written,
+            _profile_link: profile_link,
             writer,
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),

@@ -39,12 +39,12 @@ pub struct Task<'a> {
     /// What the user has set in the [`Agent::settings_variable`].
     pub users_settings: Option<&'a str>,
     /// When it may act.
-    pub acts: Acts,
+    pub activity: Activity,
 }
 
 /// When an agent may act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Acts {
+pub enum Activity {
     /// Also after a turn: it may leave work in the background and continue when that ends.
     AfterTurns,
     /// Only while it answers a prompt. What would act later (timers, wake-ups, background work) is not offered to it.
@@ -69,7 +69,7 @@ impl<'a> Task<'a> {
             offered: None,
             max_cost: None,
             users_settings: None,
-            acts: Acts::AfterTurns,
+            activity: Activity::AfterTurns,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ostler_agent::agent::{
-    Acts, Agent, Decision, Launch, Order, Permissions, Session, Stdin, Task, TranscriptPlace, Whereabouts,
+    Activity, Agent, Decision, Launch, Order, Permissions, Session, Stdin, Task, TranscriptPlace, Whereabouts,
 };
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, Command, OpenCode};
 use ostler_agent::bridge::Access;
@@ -27,7 +27,7 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         offered: None,
         max_cost: None,
         users_settings: None,
-        acts: Acts::AfterTurns,
+        activity: Activity::AfterTurns,
     }
 }
 
@@ -88,7 +88,7 @@ fn each_agent_is_started_in_its_own_way() {
             ("edits, resumed", task(Permissions::Edits, Session::Resumed(THREAD))),
             ("edits and all the rest", full),
             ("all", task(Permissions::All, Session::New)),
-            ("in turns", Task { acts: Acts::InTurns, ..task(Permissions::Deny, Session::New) }),
+            ("in turns", Task { activity: Activity::InTurns, ..task(Permissions::Deny, Session::New) }),
         ];
         for (name, task) in tasks {
             text.push_str(&format!(

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ostler_agent::agent::{Acts, Agent, Launch, Permissions, Refusal, Session, Task};
+use ostler_agent::agent::{Activity, Agent, Launch, Permissions, Refusal, Session, Task};
 use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::budget::Budget;
 use ostler_agent::completion::{Marker, Policy};
@@ -182,7 +182,7 @@ impl Plan<'_> {
             max_cost,
             users_settings: users_settings.as_deref(),
             // A run lasts until its background work is done.
-            acts: Acts::AfterTurns,
+            activity: Activity::AfterTurns,
         };
         if self.agent.interactive().is_some() {
             self.typed(&attempt.prompt)?;

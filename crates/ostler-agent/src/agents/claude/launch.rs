@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::agent::{
-    Acts, AsRoot, Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, pairs, words,
+    Activity, AsRoot, Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, pairs, words,
 };
 use crate::agents::rules::{Rules, rules};
 use crate::bridge::{Access, CONNECT_SECONDS, LONGEST_CALL_SECONDS, SERVER};
@@ -15,7 +15,7 @@ use super::control;
 
 /// Tools that act after the turn that calls them: timers, wake-ups, watchers, workflows, and messages to sub-agents, which
 /// 2.1.197 resumes in the background. Those that a version does not have are passed over.
-const LATER: &str = "--disallowedTools=CronCreate,CronDelete,CronList,ScheduleWakeup,Monitor,RemoteTrigger,Workflow,SendMessage";
+const DISALLOWED_TOOLS: &str = "--disallowedTools=CronCreate,CronDelete,CronList,ScheduleWakeup,Monitor,RemoteTrigger,Workflow,SendMessage";
 
 pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     let mut args =
@@ -59,7 +59,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         }
         args.push(format!("--allowedTools=mcp__{}", offering::SERVER));
     }
-    args.extend(later(task.acts).map(str::to_owned));
+    args.extend(disallowed_tools(task.activity).map(str::to_owned));
     args.extend_from_slice(task.extra);
     let mut lines = vec![control::initialize(task.system_prompt, task.offered.is_some())];
     if !task.prompt.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     }
     let mut launch = Launch::new(args, Stdin::Spoken(lines));
     launch.env = pairs([("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1".to_owned())]);
-    launch.env.extend(in_turns(task.acts));
+    launch.env.extend(activity_variables(task.activity));
     if let Some(access) = task.bridge {
         launch.env.extend(connecting());
         launch.files.push(PrivateFile { path: config, content: servers(access) });
@@ -81,19 +81,19 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
 }
 
 /// The argument that takes away what acts after a turn, where that is not wanted.
-pub(super) fn later(acts: Acts) -> Option<&'static str> {
-    match acts {
-        Acts::AfterTurns => None,
-        Acts::InTurns => Some(LATER),
+pub(super) fn disallowed_tools(activity: Activity) -> Option<&'static str> {
+    match activity {
+        Activity::AfterTurns => None,
+        Activity::InTurns => Some(DISALLOWED_TOOLS),
     }
 }
 
 /// The same, for what is no tool: tasks that a project schedules, commands and sub-agents in the background. A command that
 /// takes too long is then ended instead of moved there. Seen on 2.1.197 and 2.1.325.
-pub(super) fn in_turns(acts: Acts) -> Vec<(String, String)> {
-    match acts {
-        Acts::AfterTurns => Vec::new(),
-        Acts::InTurns => pairs([
+pub(super) fn activity_variables(activity: Activity) -> Vec<(String, String)> {
+    match activity {
+        Activity::AfterTurns => Vec::new(),
+        Activity::InTurns => pairs([
             ("CLAUDE_CODE_DISABLE_CRON", "1".to_owned()),
             ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1".to_owned()),
         ]),

@@ -127,7 +127,11 @@ mod tests {
         cost.on_result(0.25);
         assert_eq!(cost.most(), Some(0.0));
         cost.add("opus", CALL);
-        assert_eq!((cost.reported(), cost.most()), (None, Some(0.25)), "what an earlier turn cost says nothing");
+        assert_eq!(
+            (cost.reported(), cost.most()),
+            (None, Some(0.25)),
+            "what an earlier turn cost says nothing"
+        );
         cost.on_report(0.75, ByModel::new());
         assert_eq!(cost.most(), Some(0.5));
         // It ended without a result.

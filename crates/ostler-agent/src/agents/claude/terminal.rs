@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::launch::{as_root, connecting, in_turns, later, mode, servers};
+use super::launch::{activity_variables, as_root, connecting, disallowed_tools, mode, servers};
 use super::{hook, last_words, prompt, screen, screen_change};
 use crate::agent::{
     DUMMY_KEY, Launch, Permissions, PrivateFile, Refusal, Session, Stage, Stdin, Task, Whereabouts, pairs,
@@ -111,7 +111,7 @@ fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         args.push(format!("--allowedTools=mcp__{SERVER}"));
         files.push(PrivateFile { path, content: servers(access) });
     }
-    args.extend(later(task.acts).map(str::to_owned));
+    args.extend(disallowed_tools(task.activity).map(str::to_owned));
     args.extend_from_slice(task.extra);
     let mut launch = Launch::new(args, Stdin::Terminal);
     launch.env = pairs([
@@ -123,7 +123,7 @@ fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         ("DISABLE_AUTOUPDATER", "1".to_owned()),
         ("CLAUDE_CODE_DISABLE_FEEDBACK_SURVEY", "1".to_owned()),
     ]);
-    launch.env.extend(in_turns(task.acts));
+    launch.env.extend(activity_variables(task.activity));
     if task.bridge.is_some() {
         launch.env.extend(connecting());
     }
