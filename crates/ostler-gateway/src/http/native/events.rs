@@ -8,6 +8,7 @@ use axum::extract::{Path, Request as Incoming, State};
 use ostler_agent::access::Scope;
 use serde_json::json;
 use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::followers::{Follower, farewell};
@@ -22,6 +23,8 @@ struct Following {
     lines: Lines,
     last: watch::Receiver<u64>,
     pieces: broadcast::Receiver<Heard>,
+    /// When a sign of life is due. It counts from what was sent last, not from what was read last.
+    alive_at: Instant,
     ending: CancellationToken,
     /// Nobody, once he was told to go.
     follower: Option<Follower>,
@@ -42,7 +45,8 @@ pub(in super::super) async fn follow<S: Start>(
     last.mark_changed();
     let lines = Lines::of(&path, "/happened/kind", seen);
     let follower = Some(gateway.follower(&visitor)?);
-    let following = Following { lines, last, pieces, ending: gateway.ending.clone(), follower };
+    let alive_at = Instant::now() + ALIVE_EVERY;
+    let following = Following { lines, last, pieces, alive_at, ending: gateway.ending.clone(), follower };
     Ok(unfolding::events(following, step))
 }
 
@@ -65,7 +69,7 @@ async fn step(mut following: Following) -> Option<(Bytes, Following)> {
                 changed.ok()?;
                 Next::Lines
             }
-            () = tokio::time::sleep(ALIVE_EVERY) => Next::Alive,
+            () = tokio::time::sleep_until(following.alive_at) => Next::Alive,
         };
         if !following.follower.as_mut()?.is_still_welcome() {
             following.follower = None;
@@ -88,6 +92,7 @@ async fn step(mut following: Following) -> Option<(Bytes, Following)> {
             }
         };
         if !text.is_empty() {
+            following.alive_at = Instant::now() + ALIVE_EVERY;
             return Some((text.into(), following));
         }
     }
