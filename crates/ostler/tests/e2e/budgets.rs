@@ -1,5 +1,6 @@
 //! What a run may use up, with the real agents: limits are checked after every model call, also within a turn.
 
+use std::cell::Cell;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 
@@ -141,6 +142,16 @@ fn killed_once(mut child: Child, is_time: impl Fn(&Value) -> bool) -> Ended {
     Ended { lines: lines.collect(), code: child.wait().unwrap().code() }
 }
 
+/// Whether the agent answers, and its session is on disk: one that is not begins anew.
+fn is_answering() -> impl Fn(&Value) -> bool {
+    let (answers, is_kept) = (Cell::new(false), Cell::new(false));
+    move |line| {
+        answers.set(answers.get() || line["part"] == "delta");
+        is_kept.set(is_kept.get() || (line["kind"] == "seen" && line["channel"] == "transcript"));
+        answers.get() && is_kept.get()
+    }
+}
+
 /// What the next process of the agent was allowed to spend.
 fn allowed(ended: &Ended) -> f64 {
     let command = ended.with("kind", "spawned").next().unwrap()["command"].as_str().unwrap().to_owned();
@@ -175,8 +186,7 @@ fn a_killed_claude_is_resumed_with_what_is_left_of_its_money() {
 fn a_claude_that_is_killed_before_its_cost_is_known_is_not_resumed() {
     let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
     let script = yard.script(FIRST_CALL);
-    let begun = |line: &Value| line["part"] == "delta";
-    let ended = killed_once(yard.start(&[&script, "--max-cost", "1", "Do it."]), begun);
+    let ended = killed_once(yard.start(&[&script, "--max-cost", "1", "Do it."]), is_answering());
     ended.ends("agent_failed", 10);
     let outcome = ended.outcome();
     assert_eq!((&outcome["class"], &outcome["resumes"]), (&"crashed".into(), &0.into()), "{outcome}");
@@ -201,8 +211,7 @@ fn a_price_makes_the_cost_of_a_killed_claude_known() {
     let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
     yard.configure_also("[prices.\"claude-opus-4-8\"]\ninput = 5\noutput = 25");
     let script = yard.script(FIRST_CALL);
-    let begun = |line: &Value| line["part"] == "delta";
-    let ended = killed_once(yard.start(&[&script, "--max-cost", "1", "Do it."]), begun);
+    let ended = killed_once(yard.start(&[&script, "--max-cost", "1", "Do it."]), is_answering());
     ended.ends("completed", 0);
     let left = allowed(&ended);
     assert!(left > 0.5 && left < 1.0, "{left}");

@@ -105,7 +105,8 @@ fn goes_on_after_every_kill(player: Player) {
     // A session is only begun anew if the agent was killed before it had written down what it was asked.
     let is_anew = |event: &Value| event["reason"].as_str().is_some_and(|why| why.contains("begins anew"));
     let first = events.iter().rposition(is_anew).unwrap_or(0);
-    let is_work = |event: &Value| event["event"] == "said" || event["event"] == "tool_started";
+    // Pieces of an answer come before Claude Code has written down what it was asked.
+    let is_work = |event: &Value| event["part"] == "whole" || event["event"] == "tool_started";
     assert!(!events[..first].iter().any(is_work), "begun anew after it had worked: {events:#?}");
     let sessions = events[first..].iter().filter(|event| event["event"] == "started");
     assert!(
