@@ -54,6 +54,7 @@ impl Reply {
             AgentEvent::TurnEnded(TurnOutcome::Interrupted | TurnOutcome::Failed(_)) => {
                 let heard = std::mem::take(&mut self.pieces);
                 self.said(heard);
+                self.remove_open_calls();
             }
             AgentEvent::TurnEnded(TurnOutcome::Done { .. } | TurnOutcome::Called) => self.pieces.clear(),
             AgentEvent::Said { within: Some(_), .. }
@@ -75,6 +76,18 @@ impl Reply {
     /// What it added: messages of one speaker in a row are one.
     pub fn messages(&self) -> &[Message] {
         &self.messages
+    }
+
+    /// Removes calls that have no outcome and will have none: a conversation with one cannot be continued.
+    fn remove_open_calls(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        if open.is_empty() {
+            return;
+        }
+        let is_open = |block: &Block| matches!(block, Block::Call { id, .. } if open.contains(id));
+        for Message { role, blocks } in std::mem::take(&mut self.messages) {
+            blocks.into_iter().filter(|block| !is_open(block)).for_each(|block| self.add(role, block));
+        }
     }
 
     fn said(&mut self, text: String) {
@@ -189,6 +202,36 @@ mod tests {
         assert_eq!(written(&[piece("ha"), piece("lf"), interrupted.clone()]), said("half"));
         assert_eq!(written(&[piece("ha"), whole("half"), interrupted.clone()]), said("half"));
         assert_eq!(written(&[interrupted]), Vec::<Value>::new());
+    }
+
+    /// Whoever continues a conversation whose last call has no outcome is refused.
+    #[test]
+    fn a_call_that_a_turn_left_open_is_not_in_the_conversation() {
+        let interrupted = AgentEvent::TurnEnded(TurnOutcome::Interrupted);
+        let blocks = |events: &[AgentEvent]| -> Vec<(Role, usize)> {
+            let reply = Reply::of(events);
+            reply.messages().iter().map(|message| (message.role, message.blocks.len())).collect()
+        };
+        let (say, one, two) = (whole("I look."), call("a", None), call("b", None));
+        use Role::{Assistant, User};
+        let table = [
+            ("a call alone", vec![one.clone()], vec![]),
+            ("after a text", vec![say.clone(), one.clone()], vec![(Assistant, 1)]),
+            (
+                "one of two",
+                vec![say, one.clone(), two.clone(), result("b", "f")],
+                vec![(Assistant, 2), (User, 1)],
+            ),
+            (
+                "its message is gone, and its neighbours are one",
+                vec![one, two, result("a", "f"), call("c", None), result("b", "f")],
+                vec![(Assistant, 2), (User, 2)],
+            ),
+        ];
+        for (what, mut events, want) in table {
+            events.push(interrupted.clone());
+            assert_eq!(blocks(&events), want, "{what}");
+        }
     }
 
     proptest! {

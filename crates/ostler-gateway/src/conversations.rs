@@ -230,7 +230,7 @@ impl Store {
         found
     }
 
-    /// One more of this tenant is on disk.
+    /// One more of this tenant has begun.
     pub(crate) fn on_begun(&self, tenant: &str) {
         let is_looked_at = {
             let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,7 @@
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::canonical::{Block, Message, Role, read};
 use ostler_agent::event::{AgentEvent, Failure, FailureClass, Part, ToolResult, TurnOutcome, Usage};
+use ostler_agent::history::History;
 use ostler_agent::leasing::{Place, Terms};
 use serde_json::{Value, json};
 
@@ -425,6 +426,8 @@ fn a_turn_that_a_killed_server_left_open_has_its_words_and_an_error() {
             let end = found.turn(&open).unwrap().end;
             assert_eq!(end, Some((Ending::Interrupted, Some(KILLED.to_owned()))), "{what}");
             assert!(store.knowing("one", &known_on(&terms(), &said)).is_some(), "{what}: it goes on");
+            let next = History::of([&said[..], &[user("three?")]].concat()).unwrap();
+            assert_eq!(next.paired(), Ok(()), "{what}");
         }
         assert!(!files(copy.path()).iter().any(|file| file.ends_with("partial")), "{what}");
     }

@@ -311,7 +311,9 @@ impl Conversation {
         let Some(WaitingTurn { model, before, asked, .. }) = busy.and_then(|busy| busy.waiting.take()) else {
             return;
         };
-        let is_begun = self.write_opening(&mut state);
+        // One that is not kept counts from its first turn: it is evicted like the others.
+        let is_unkept = state.keeping == Keeping::Unkept && state.so_far.turns == 0;
+        let is_begun = self.write_opening(&mut state) || is_unkept;
         state.so_far.turns = state.so_far.turns.saturating_add(1);
         if state.keeping == Keeping::Kept {
             // Where it fails now it fails with the first line, and that is told.
