@@ -105,7 +105,7 @@ impl Start for OneShots {
         let launch = agent.launch(&task).map_err(|refusal| refused(&refusal))?;
         let folder = match &terms.workspace {
             Place::Own => None,
-            Place::Folder(folder) => overrule_warning(&launch, folder),
+            Place::Folder(folder) => overrule_warning(&launch, folder, &self.0.env),
         };
         match folder {
             // The system prompt would be dropped without a word.

@@ -49,29 +49,37 @@ pub fn write_launch(
     Ok(ProfileLink { link: Some(link) })
 }
 
-/// A warning if settings of the project in `workspace` would overrule the launch's instructions.
-pub fn overrule_warning(launch: &Launch, workspace: &Path) -> Option<String> {
+/// A warning if settings of the project in `workspace` would overrule the launch's instructions. The user's own settings,
+/// which may be in a folder above it, do not: the profile has them.
+pub fn overrule_warning(launch: &Launch, workspace: &Path, env: &[(OsString, OsString)]) -> Option<String> {
     let profile = launch.profile.as_ref()?;
+    let own = place(profile, env).join(profile.settings).canonicalize().ok();
     let mut projects = workspace.ancestors().map(|folder| folder.join(profile.project));
     let is_overruled = |path: PathBuf| {
-        std::fs::read_to_string(path).is_ok_and(|settings| profile.is_overruled_by(&settings))
+        let is_own = own.is_some() && path.canonicalize().ok() == own;
+        !is_own && std::fs::read_to_string(path).is_ok_and(|settings| profile.is_overruled_by(&settings))
     };
     projects.any(is_overruled).then(|| profile.overrule_warning())
 }
 
 /// The agent's configuration folder. The one below the home directory is made if it is missing, as the agent does.
 fn folder(profile: &Profile, env: &[(OsString, OsString)]) -> Result<PathBuf, PrivateError> {
+    let folder = place(profile, env);
+    if folder.ends_with(profile.below_home) {
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(PrivateError::at(&folder))?;
+    }
+    Ok(folder)
+}
+
+/// Where the agent's configuration folder is, whether it exists or not.
+fn place(profile: &Profile, env: &[(OsString, OsString)]) -> PathBuf {
     let variable = |name: &str| {
         let found = env.iter().find(|(known, value)| known == name && !value.is_empty());
         found.map(|(_, value)| PathBuf::from(value))
     };
-    if let Some(named) = variable(profile.variable) {
-        return Ok(named);
-    }
-    let home = variable("HOME").or_else(std::env::home_dir).unwrap_or_default();
-    let folder = home.join(profile.below_home);
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(PrivateError::at(&folder))?;
-    Ok(folder)
+    variable(profile.variable).unwrap_or_else(|| {
+        variable("HOME").or_else(std::env::home_dir).unwrap_or_default().join(profile.below_home)
+    })
 }
 
 fn content(profile: &Profile, folder: &Path) -> Result<String, PrivateError> {
@@ -163,8 +171,13 @@ mod tests {
         let workspace = project.path().join("below");
         std::fs::create_dir_all(project.path().join(".codex")).unwrap();
         let launch = launched(project.path(), "x");
-        assert_eq!(overrule_warning(&launch, &workspace), None);
+        let elsewhere = [(OsString::from("HOME"), OsString::from("/nowhere"))];
+        assert_eq!(overrule_warning(&launch, &workspace, &elsewhere), None);
         std::fs::write(project.path().join(".codex/config.toml"), "developer_instructions = \"y\"").unwrap();
-        assert!(overrule_warning(&launch, &workspace).unwrap().contains(".codex/config.toml"));
+        let warning = overrule_warning(&launch, &workspace, &elsewhere);
+        assert!(warning.unwrap().contains(".codex/config.toml"));
+        // The same file is the user's own, if the workspace is below their home: the profile has it.
+        let own = [(OsString::from("HOME"), project.path().as_os_str().to_owned())];
+        assert_eq!(overrule_warning(&launch, &workspace, &own), None);
     }
 }

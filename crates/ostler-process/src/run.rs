@@ -341,7 +341,7 @@ impl<'a> Run<'a> {
         // Another process of the run may have had one, by the same name.
         self.profile_link = ProfileLink::default();
         self.profile_link = write_launch(&private, &launch, &env)?;
-        warnings.extend(overrule_warning(&launch, &self.plan.workspace));
+        warnings.extend(overrule_warning(&launch, &self.plan.workspace, &env));
         for text in warnings {
             self.desk.tell(RunEventKind::Warn { text })?;
         }

@@ -2,7 +2,7 @@
 //!
 //! Agents that report whole messages only are silent on every other channel while the model's answer streams. The count
 //! shows that bytes arrive, never what they are. It is asked for by `NETLINK_SOCK_DIAG`, which needs no privileges. Where
-//! that is not to be had, or the process is in another network namespace, there seem to be no connections.
+//! the kernel does not answer, or the process is in another network namespace, there seem to be no connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
