@@ -106,7 +106,9 @@ impl Drop for Recorded {
 fn is_refusal(error: &TurnError) -> bool {
     match error {
         TurnError::Unpaired(_) | TurnError::Refused(..) => true,
-        TurnError::Session(SessionFailure { phase, .. }) => matches!(phase, Phase::Prompt | Phase::Held),
+        TurnError::Session(SessionFailure { phase, .. }) => {
+            matches!(phase, Phase::Prompt | Phase::TooLong | Phase::Held)
+        }
         TurnError::TooLong(..) | TurnError::BrokenOff(..) | TurnError::Blocked(_) => false,
     }
 }

@@ -155,6 +155,14 @@ pub(super) async fn lease<S: Start>(
     let (mut queued, mut called_by) = (Queued::Not, None);
     let mut used = Vec::new();
     loop {
+        // Once the pool closes, it is refused below.
+        if stop.is_cancelled() && !shared.stop.is_cancelled() {
+            if let Some(ticket) = called_by {
+                shared.seats().leave(ticket);
+                shared.happened();
+            }
+            return Ok(None);
+        }
         let wanted = Wanted { terms, prior: known, queued };
         let step = step(shared, &wanted, called_by.take())?;
         if queued == Queued::Not {

@@ -231,7 +231,9 @@ impl<L: LiveSession> Seats<L> {
     /// A turn is over: how long it took says when others will have a session.
     pub(super) fn on_turn_over(&mut self, seat: Seat, now: Duration) {
         let tenant = self.live.iter().find(|live| live.seat == seat).map(|live| live.terms.tenant.clone());
-        let Some((tenant, held)) = tenant.zip(self.held.get(&seat)) else { return };
+        // A session that was found dead had no turn.
+        let held = self.held.get(&seat).filter(|held| held.stop.is_some());
+        let Some((tenant, held)) = tenant.zip(held) else { return };
         let took = now.saturating_sub(held.working_since);
         let waits = self.waiting.iter().any(|waiting| waiting.tenant == tenant);
         let paces = [Some(&mut self.pace), Some(self.paces.entry(tenant).or_default())];
