@@ -13,6 +13,10 @@ use crate::journal::JournalError;
 /// Sayings that may wait for the end of a turn. Whoever says more is refused: somebody repeats himself.
 const MOST_QUEUED: usize = 16;
 
+/// Processes that are given the same words. An agent may record them in another form, a command for example: then its
+/// session never seems to have them.
+const MOST_GIVEN: usize = 3;
+
 /// What was said to the agent of a run besides its task, by how far it came.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sayings {
@@ -22,6 +26,8 @@ pub struct Sayings {
     given: Vec<Given>,
     /// It waits for the end of a turn.
     queued: Vec<String>,
+    /// Words that a process was given and its session did not have, once for each such process.
+    missed: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +94,11 @@ impl Sayings {
     pub(crate) fn settle(&mut self, has_words: impl Fn(&str) -> Option<bool>) {
         let mut lost = Vec::new();
         for given in std::mem::take(&mut self.given) {
-            let is_told = has_words(&given.text).unwrap_or(given.is_received);
+            let times = self.missed.iter().filter(|missed| **missed == given.text).count() + 1;
+            let is_told = has_words(&given.text).unwrap_or(given.is_received) || times >= MOST_GIVEN;
+            if !is_told {
+                self.missed.push(given.text.clone());
+            }
             if is_told { &mut self.told } else { &mut lost }.push(given.text);
         }
         self.queued.splice(..0, lost);
@@ -176,6 +186,16 @@ mod tests {
         sayings.on_event(&asked("Go on.\n\nbe\nquick\n\nbe kind"));
         sayings.settle(|_| None);
         assert!(sayings.give(Some("s")).is_empty());
+    }
+
+    #[test]
+    fn words_that_no_session_ever_has_are_not_given_for_ever() {
+        let mut sayings = sayings(&["/compact"]);
+        for _ in 0..MOST_GIVEN {
+            assert_eq!(sayings.give(Some("s")), ["/compact"]);
+            sayings.settle(|_| Some(false));
+        }
+        assert!(!sayings.has_queued());
     }
 
     #[test]
