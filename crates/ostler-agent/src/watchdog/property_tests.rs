@@ -88,8 +88,9 @@ fn working(limits: Limits, story: &[(Duration, Input)]) -> (Watchdog, Duration) 
 
 /// Jumps from one wake-up to the next until the watchdog says `Stop`, without a sign of life and with an idle tree.
 fn left_alone(dog: &mut Watchdog, mut now: Duration) -> Option<(Duration, Rule)> {
-    // More wake-ups than any stretch of quiet has: samples, notices, one extra period, and a later rule.
-    for _ in 0..1000 {
+    // More wake-ups than any stretch of quiet has: samples up to the ceiling, which an announced wait may last to, notices,
+    // one extra period, and a later rule.
+    for _ in 0..2000 {
         let wake = dog.wake_at()?;
         assert!(wake >= now, "woken at {wake:?}, which is before {now:?}");
         let before = now;
