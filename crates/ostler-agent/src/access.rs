@@ -148,7 +148,7 @@ pub enum Input {
     Came,
     /// A turn is to begin.
     Begins,
-    /// It is over, after so long. Each that was admitted is told once.
+    /// It is over, after so long. Reported once for each turn that was admitted.
     Ended(Duration),
 }
 
@@ -308,7 +308,7 @@ mod tests {
         assert!(matches!(step(0, Input::Begins), Verdict::Later(_)));
         assert_eq!(step(30, Input::Ended(secs(30))), Verdict::Admit);
         assert_eq!(step(30, Input::Begins), Verdict::Admit);
-        // Whoever is refused comes back when a turn has ended, one after the other.
+        // Refused clients come back when a turn has ended, one after the other.
         assert_eq!(step(30, Input::Begins), Verdict::Later(secs(30)));
         assert_eq!(step(30, Input::Begins), Verdict::Later(secs(60)));
     }

@@ -264,7 +264,7 @@ pub fn decide(pool: &Pool<'_>, wanted: &Wanted<'_>) -> Decision {
     if let Some(seat) = warm(pool.live, wanted).filter(|_| may_reuse) {
         return seat;
     }
-    // Whoever waits was here before.
+    // Waiting clients came first.
     let may_spawn = wanted.queued == Queued::Next || (pool.waiting.is_empty() && pool.called.is_empty());
     match evictions(pool, &wanted.terms.tenant).filter(|_| may_spawn) {
         Some(evict) => {

@@ -1,8 +1,8 @@
 //! How fast places become free, and when a client that was refused should try again.
 //!
-//! A client that is told "one second" while turns take half a minute comes back forty times for nothing, and so do all
-//! others with it. So each client that is refused is told the time at which a place becomes free that no other client
-//! was told: they come back one after the other, as fast as turns really end.
+//! A client that gets `Retry-After: 1` while turns take half a minute comes back forty times for nothing, and so do all
+//! others with it. So each refused client gets the time at which a slot becomes free that no other client
+//! got: they come back one after the other, as fast as turns really end.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ const UNKNOWN: Duration = Duration::from_secs(5);
 /// How much the last turn counts against those before it: about eight turns are remembered.
 const WEIGHT: u32 = 8;
 
-/// Longest wait that a client is told: what happens later than this is not known.
+/// Longest `Retry-After`: what happens later than this is not known.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 
-/// Most clients that are told different times. Clients that come back early are told a time again and again, and must not
+/// Most clients that get different times. Clients that come back early get a time again and again, and must not
 /// push the times of others ahead for ever.
 const MOST_PROMISES: u32 = 256;
 
@@ -42,7 +42,7 @@ impl Pace {
         self.promised = Duration::ZERO;
     }
 
-    /// How long a client should wait that is refused now, while this many places are in use. The next one is told a later
+    /// How long a client should wait that is refused now, while this many places are in use. The next one gets a later
     /// time.
     pub fn promise(&mut self, now: Duration, in_use: usize) -> Duration {
         let gap = self.mean.unwrap_or(UNKNOWN) / u32::try_from(in_use.max(1)).unwrap_or(u32::MAX);
@@ -72,7 +72,7 @@ mod tests {
         pace.on_release(secs(8));
         let told: Vec<u64> = (0..3).map(|_| pace.promise(secs(100), 4).as_secs()).collect();
         assert_eq!(told, [2, 4, 6]);
-        // What was promised passes with time, and is void once nobody waits.
+        // What was promised passes with time, and is void once no client waits.
         assert_eq!(pace.promise(secs(104), 4), secs(4));
         assert_eq!(pace.promise(secs(200), 4), secs(2));
         pace.on_empty_queue();
@@ -154,7 +154,7 @@ mod tests {
         let honest = |wait: Duration| wait.as_secs_f64().ceil() as u64;
         let most = most_tries(100, (4, 32), honest);
         assert!(most <= 20, "{most} tries");
-        // What every client used to be told.
+        // What every client used to get.
         let most = most_tries(100, (4, 32), |_| 1);
         assert!(most > 40, "{most} tries");
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use toml::{Table, Value};
 
-/// How the names of links begin. Nobody else's profiles are called so.
+/// The prefix of the names of links. No other profile has it.
 pub const PREFIX: &str = "ostler-";
 
 /// A layer of settings for one process.

@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(written(&[interrupted]), Vec::<Value>::new());
     }
 
-    /// Whoever continues a conversation whose last call has no outcome is refused.
+    /// A conversation whose last call has no outcome cannot be continued.
     #[test]
     fn a_call_that_a_turn_left_open_is_not_in_the_conversation() {
         let interrupted = AgentEvent::TurnEnded(TurnOutcome::Interrupted);

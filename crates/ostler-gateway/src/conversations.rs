@@ -4,7 +4,7 @@
 //!
 //! A conversation is on disk once one of its turns has a session: a request that is refused leaves nothing. What is kept
 //! is bounded for each tenant ([`Bounds`]); `eviction` says what goes first, and `gone` remembers names whose
-//! conversation went, so that nobody goes on with an empty one. Files are for their owner alone.
+//! conversation went, so that no client continues an empty one. Files are for their owner alone.
 
 mod conversation;
 mod eviction;
@@ -73,7 +73,7 @@ pub(crate) struct Store {
 pub enum Named {
     /// This one.
     Found(Arc<Conversation>),
-    /// One that was removed, or cannot be read. Whoever sends all of it may begin it again under this id, if there is one.
+    /// One that was removed, or cannot be read. A client that sends all of it may begin it again under this id, if there is one.
     Gone(Option<String>),
     /// None so far: a new one has this id.
     New(String),
@@ -169,7 +169,7 @@ impl Conversations {
         let mut known = self.store.known();
         match known.get(&opening.conversation) {
             Some(known) if known.opening.tenant == opening.tenant => return known.clone(),
-            // It is nobody else's, whatever is asked for.
+            // It belongs to another tenant, whatever is requested.
             Some(_) => opening.conversation.clear(),
             None => {}
         }
@@ -267,7 +267,7 @@ fn id_of_name(tenant: &str, name: &str) -> String {
     hex(&format!("{tenant}\n{name}"))[..ID_DIGITS].to_owned()
 }
 
-/// A new id. That Ostler made it for this tenant can be told from the id alone, also when the conversation is gone.
+/// A new id. The id alone shows that Ostler made it for this tenant, also when the conversation is gone.
 fn make_id(tenant: &str) -> String {
     let mut id = Uuid::new_v4().simple().to_string();
     id.truncate(ID_DIGITS - CHECK_DIGITS);

@@ -323,7 +323,7 @@ fn what_only_failed_does_not_evict_what_was_said() {
     assert_eq!(store.find(Some("one"), real.id()).unwrap().history(None).unwrap().len(), 2);
 }
 
-/// However it went, and also after a restart: nobody goes on with an empty one.
+/// However it went, and also after a restart: no client continues an empty one.
 #[test]
 fn a_name_whose_conversation_is_gone_is_not_a_new_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -356,7 +356,7 @@ fn a_name_whose_conversation_is_gone_is_not_a_new_one() {
         store = Conversations::open(folder.path(), bounds).unwrap();
         assert!(matches!(store.named("one", "broken"), Named::Gone(_)));
     }
-    // Whoever brings all of it begins it again.
+    // A client that sends all of it begins it again.
     let Named::Gone(Some(id)) = store.named("one", "evicted") else { panic!("it is gone") };
     assert_eq!(id, evicted);
     let again = store.begin_provisional(Opening { conversation: id, ..opening("one") });

@@ -153,7 +153,7 @@ impl OneShotSession {
             _ => history.preamble(),
         });
         let text = text.map_err(|error: HistoryError| unfit(error.to_string(), None))?;
-        // What was said before may be long too, where the agent has to be told.
+        // What was said before may be long too, where the agent has to receive it.
         if self.ground.agent.is_too_long(&text) { Err(too_long()) } else { Ok(text) }
     }
 

@@ -1,7 +1,7 @@
 //! Three APIs that programs speak: what they ask becomes canonical messages, and what the agent answers becomes what
 //! they expect, whole or as server-sent events. Nothing here knows a connection, a clock or a session.
 //!
-//! What an agent cannot honour (a temperature, a stop word) and what nobody knows is left out and named in
+//! What an agent cannot honour (a temperature, a stop word) and unknown fields are left out and named in
 //! [`Request::ignored`]. What would make another answer (more than one of them, probabilities), and what is malformed, is a
 //! [`Problem`]: no agent gets to see it.
 

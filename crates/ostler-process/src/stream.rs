@@ -173,7 +173,7 @@ impl Session {
             system_prompt: opening.system_prompt,
             offered: opening.offered.as_ref().map(|offered| offered.own),
             users_settings: users_settings.as_deref(),
-            // Between turns nobody reads what it writes.
+            // Between turns Ostler does not read what it writes.
             activity: Activity::InTurns,
             ..Task::new(opening.prompt.unwrap_or_default(), &workspace, &private)
         })?;

@@ -32,7 +32,7 @@ pub struct Task<'a> {
     pub bridge: Option<Access<'a>>,
     /// Our own binary, for an agent that asks by calling a program. Without it such an agent asks on its screen.
     pub answerer: Option<&'a Path>,
-    /// That tools of whoever asks are offered to it, and whether it has its own besides. They are told on its own pipe.
+    /// Whether the client's tools are offered to it, and its own besides. They are sent over its own pipe.
     pub offered: Option<Own>,
     /// The US dollars that this process may spend, for an agent that limits itself.
     pub max_cost: Option<f64>,
@@ -52,7 +52,7 @@ pub enum Activity {
 }
 
 impl<'a> Task<'a> {
-    /// A prompt in a new session, with nothing else set. The agent may do what it may unless told otherwise.
+    /// A prompt in a new session, with nothing else set. The agent has its default permissions.
     pub fn new(prompt: &'a str, workspace: &'a Path, private: &'a Path) -> Self {
         Self {
             prompt,

@@ -73,7 +73,7 @@ pub enum Input {
     },
     /// Such a sample showed that they are busy: for whoever knows no more of it than that.
     TreeBusy,
-    /// Such a sample showed that an answer streams: for whoever knows no more of it than that.
+    /// Such a sample showed that an answer streams: for callers that have no figures.
     AnswerReceived,
     /// Such a sample showed that the connections received no more than keep-alives have: the same.
     KeepAliveReceived,

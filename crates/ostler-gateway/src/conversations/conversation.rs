@@ -261,7 +261,7 @@ impl Conversation {
         }
         state.keeping = Keeping::Kept;
         if let Some(folder) = self.path.parent() {
-            // Where it cannot be made, nothing can be written either, and that is told.
+            // Where it cannot be made, nothing can be written either, and that is reported.
             let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         }
         let opening = self.opening.clone();
@@ -316,7 +316,7 @@ impl Conversation {
         let is_begun = self.write_opening(&mut state) || is_unkept;
         state.so_far.turns = state.so_far.turns.saturating_add(1);
         if state.keeping == Keeping::Kept {
-            // Where it fails now it fails with the first line, and that is told.
+            // Where it fails now it fails with the first line, and that is reported.
             state.file = self.reopened().ok();
         }
         self.append(&mut state, Happened::TurnBegan { turn: turn.to_owned(), model, before, asked });

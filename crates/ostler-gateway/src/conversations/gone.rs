@@ -1,5 +1,5 @@
 //! Conversations that were removed, by their ids: one who goes on with a name whose conversation is gone must not get an
-//! empty one. One small file for each tenant. Ids that Ostler made need no note: they are told from a name by themselves.
+//! empty one. One small file for each tenant. Ids that Ostler made need no note: they differ from names by themselves.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, OpenOptions};

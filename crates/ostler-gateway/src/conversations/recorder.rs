@@ -1,4 +1,4 @@
-//! Writes a turn down while it happens, from the moment at which it has a session. Whoever listens may go away at any
+//! Writes a turn down while it happens, from the moment at which it has a session. The client may disconnect at any
 //! moment: then the turn was broken off, and that is written too.
 
 use std::sync::Arc;

@@ -35,7 +35,7 @@ pub(super) fn is_meant(target: &Uri, headers: &HeaderMap, address: SocketAddr) -
     }
 }
 
-/// How long a head is, but for its method and version, of which nobody can make much.
+/// How long a head is, but for its method and version, which are short.
 fn length(target: &Uri, headers: &HeaderMap) -> usize {
     let path = target.path_and_query().map_or(0, |path| path.as_str().len());
     let server = target.authority().map_or(0, |server| server.as_str().len());

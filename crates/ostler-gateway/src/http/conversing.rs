@@ -201,7 +201,7 @@ impl<S: Start> Gateway<S> {
     }
 }
 
-/// The conversation that a request names was there once. Nobody goes on with an empty one instead.
+/// The conversation that a request names was there once. It is not replaced by an empty one.
 fn gone() -> Problem {
     let message = "this conversation is not kept any more: send it as a whole, or use another name";
     Problem::new(Kind::Absent, message).about("x-ostler-conversation")

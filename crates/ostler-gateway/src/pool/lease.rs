@@ -220,7 +220,7 @@ pub(super) async fn lease<S: Start>(
 }
 
 /// Waits while the session of this conversation ends a turn that was cancelled. A client that disconnects may continue at
-/// once, before the agent has stopped; a new session would have to be told everything, and the old one would stay idle.
+/// once, before the agent has stopped; a new session would have to receive everything, and the old one would stay idle.
 async fn wait_for_cancelled_turn<S: Start>(
     shared: &Shared<S>,
     tenant: &str,

@@ -122,7 +122,7 @@ impl<S: Start> Work<S> {
 
     /// Tells how far the turn has come. There is room: nothing else was told yet, and few sessions are tried.
     fn report(&self, progress: Progress) {
-        // Whoever waits for the answer may be gone.
+        // The client may have disconnected.
         let _ = self.events.try_send(progress);
     }
 
@@ -154,7 +154,7 @@ impl<S: Start> Work<S> {
                 self.report(Progress::Asked);
                 match self.listen(&mut lease, &mut course, answers, meter).await {
                     Ok(end) => {
-                        // Before the end is told: a client that has read it finds the turn counted.
+                        // Before the end is reported: a client that has read it finds the turn counted.
                         meter.count();
                         return self.ended(lease, &course, end).await;
                     }

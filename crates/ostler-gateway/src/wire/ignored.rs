@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Names that are remembered. A body can have very many, and nobody reads more.
+/// Names that are remembered. A body can have very many.
 const MOST: usize = 256;
 
 /// Longest name.

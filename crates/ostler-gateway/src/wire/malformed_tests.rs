@@ -21,7 +21,7 @@ fn read(format: Format, conversation: Value) -> Result<Request, String> {
     let problem = |problem: super::Problem| {
         assert_eq!(problem.kind, Kind::Invalid, "{problem:?}");
         let told = format.problem(&problem);
-        // The place is told in the API's own shape.
+        // The path is reported in the API's own shape.
         let place = match format {
             Format::Messages => told["error"]["message"].as_str().unwrap_or_default().split(": ").next(),
             Format::Chat | Format::Responses => told["error"]["param"].as_str(),
@@ -277,7 +277,7 @@ fn unknown_parts_of_a_conversation_are_left_out_and_named() {
     assert!(forms.iter().all(|form| *form == forms[0]), "{forms:#?}");
 }
 
-/// Claude Code searches for tools, and is told which ones the model may call then.
+/// Claude Code searches for tools, and receives which ones the model may call then.
 #[test]
 fn a_reference_to_a_tool_is_told_in_words() {
     let found = json!([{"type": "tool_reference", "tool_name": "WebFetch"}]);
@@ -290,7 +290,7 @@ fn a_reference_to_a_tool_is_told_in_words() {
     assert_eq!(request.ignored, ["max_tokens"]);
 }
 
-/// A custom tool takes one text, whatever API it is told in.
+/// A custom tool takes one text, in every API.
 #[test]
 fn calls_of_custom_tools_are_the_same_in_every_api() {
     let text = "*** Begin Patch";

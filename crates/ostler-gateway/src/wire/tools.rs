@@ -79,7 +79,7 @@ pub(super) fn custom_input(input: &Value) -> String {
 }
 
 /// The tools of a request: those of its field, and `more` that stand elsewhere, each with its path. None, where it says that none may be
-/// called. What an agent cannot be told is added to `ignored`.
+/// called. What an agent cannot receive is added to `ignored`.
 pub(super) fn read(
     format: Format,
     body: &Value,
@@ -171,7 +171,7 @@ impl Reader<'_> {
         self.add(at, tool, (namespace, Takes::Object), schema)
     }
 
-    /// One that takes a text: the agent is told how the text has to be written.
+    /// One that takes a text: its description says how the text has to be written.
     fn custom(&mut self, at: &At<'_>, tool: &Value, namespace: Option<&str>) -> Result<(), Problem> {
         let format = &tool["format"];
         // Chat Completions has one more level.

@@ -17,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Tries after which a client gives up.
 const TRIES: u32 = 40;
 
-/// Asks until it is answered, and waits as long as it is told. The tries that it needed.
+/// Sends a request until it is answered, and waits as long as `Retry-After` says. Returns the number of tries.
 async fn persist(house: Arc<House>) -> u32 {
     let body = asked(&[("user", "take 10")]).to_string();
     for tries in 1..=TRIES {

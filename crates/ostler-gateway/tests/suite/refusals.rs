@@ -19,7 +19,7 @@ const SESSIONS: &str = "/api/v1/sessions";
 /// More than are kept.
 const FLOOD: usize = 1_100;
 
-/// One session, and nobody waits for it.
+/// One session, and no client waits for it.
 fn single() -> Limits {
     Limits { live: 1, waiting: 0, waiting_of_tenant: 0, ..Limits::default() }
 }

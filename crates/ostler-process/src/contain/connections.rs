@@ -127,7 +127,7 @@ fn request(family: AddressFamily) -> Vec<u8> {
     request.extend(length.to_ne_bytes());
     request.extend(wire::SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     request.extend(wire::REQUEST_AND_DUMP.to_ne_bytes());
-    // Number and sender: whoever reads the answer has asked nothing else.
+    // Sequence number and port: this socket sends one request only.
     request.extend([0; 8]);
     let family = u8::try_from(family.as_raw()).unwrap_or_default();
     request.extend([family, wire::TCP, 1 << (wire::INFO - 1), 0]);

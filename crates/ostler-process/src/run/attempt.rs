@@ -11,7 +11,7 @@ pub(super) struct Attempt {
     pub(super) resumed: Option<String>,
 }
 
-/// What a further process is told besides its task.
+/// What a further process receives besides its task.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Besides<'a> {
     /// What somebody said to the agent of the run.

@@ -190,7 +190,7 @@ impl<'r, 'a> Round<'r, 'a> {
                 Arrived::Heard(contact::Arrived::Pipes(arrived)) => self.piped(arrived).await?,
                 Arrived::Heard(contact::Arrived::Terminal(arrived)) => self.on_terminal(arrived).await?,
                 Arrived::Asked(Request::Stop(by)) => self.cancel(by).await?,
-                // Whoever asked may be gone.
+                // The client may have disconnected.
                 Arrived::Asked(Request::Say { text, told }) => drop(told.send(self.prompt(text).await?)),
                 Arrived::Asked(Request::Answer { question, text, told }) => {
                     let _ = told.send(self.run.answer(question, &text));

@@ -198,7 +198,7 @@ fn a_claude_that_is_killed_before_its_cost_is_known_is_not_resumed() {
     let refused = yard.ostler(&["run", "--resume", &run]).stderr(Stdio::piped()).output().unwrap();
     let words = String::from_utf8(refused.stderr).unwrap();
     assert!(refused.status.code() == Some(2) && words.contains("may have used up"), "{words}");
-    // Whoever allows more has more.
+    // A higher limit allows more.
     let mut more = yard.ostler(&["run", "--json", "--resume", &run, "--max-cost", "1.5"]);
     let resumed = Ended::of(crate::yard::ended(more.stdout(Stdio::piped()).spawn().unwrap()));
     resumed.ends("completed", 0);

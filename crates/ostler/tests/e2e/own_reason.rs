@@ -1,4 +1,4 @@
-//! A terminal program that ends by itself: the client is told what the program printed, not only that it is gone.
+//! A terminal program that ends by itself: the client receives what the program printed, not only that it is gone.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -88,7 +88,7 @@ impl Live {
                 Input::Order(Some(Order::Interrupt { told })) => self.interrupt(now, told),
                 Input::Order(Some(Order::Sample { told })) => {
                     let sample = self.sample();
-                    // Whoever asked may be gone.
+                    // The client may have disconnected.
                     let _ = told.send(sample);
                 }
                 Input::Order(Some(Order::Close) | None) => return self.close().await,
@@ -134,7 +134,7 @@ impl Live {
                 return self.driver.submit(now, prepared);
             }
         };
-        // Whoever asked may be gone.
+        // The client may have disconnected.
         let _ = told.send(Err(refusal));
     }
 
