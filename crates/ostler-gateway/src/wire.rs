@@ -68,6 +68,30 @@ pub struct Request {
 }
 
 impl Request {
+    /// What all APIs say in the same fields. The parts of the system prompt that stand among the messages are in `system`.
+    fn assemble(
+        body: &Value,
+        delivery: Delivery,
+        transcript: transcript::Transcript,
+        offer: tools::Offer,
+        ignored: ignored::Ignored,
+    ) -> Result<Self, Problem> {
+        let (system, messages) = transcript.into_parts();
+        Ok(Self {
+            model: fields::named(body, "model")?,
+            history: asked(messages)?,
+            system,
+            carried: None,
+            delivery,
+            tools: offer.tools,
+            tool_names: offer.names,
+            follows: None,
+            ignored: ignored.into_names(),
+            user: body["user"].as_str().map(str::to_owned),
+            is_kept: true,
+        })
+    }
+
     /// All that is added to the agent's own system prompt.
     pub fn told_to_the_model(&self) -> Option<String> {
         let told: Vec<&str> =

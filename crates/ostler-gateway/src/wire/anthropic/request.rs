@@ -4,11 +4,11 @@ use ostler_agent::canonical::{Block, Role};
 use serde_json::Value;
 
 use super::super::at::At;
-use super::super::fields::{Fields, flag, list, named};
+use super::super::fields::{Fields, flag, list};
 use super::super::ignored::Ignored;
 use super::super::problem::THREAD;
 use super::super::transcript::Transcript;
-use super::super::{Delivery, Format, MESSAGES, Problem, Request, Told, asked, blocks, tools};
+use super::super::{Delivery, Format, MESSAGES, Problem, Request, Told, blocks, tools};
 
 /// How a block of the system prompt begins by which Claude Code accounts for itself. It differs from request to request,
 /// and says nothing to the model: with it no session would be used twice.
@@ -75,20 +75,8 @@ pub(in super::super) fn read(body: &Value) -> Result<Request, Problem> {
         one(&field.nth(index), message, &mut transcript, &mut ignored)?;
     }
     let offer = tools::read(Format::Messages, body, &[], &mut ignored)?;
-    let (system, messages) = transcript.into_parts();
-    Ok(Request {
-        model: named(body, "model")?,
-        history: asked(messages)?,
-        system,
-        carried: None,
-        delivery,
-        tools: offer.tools,
-        tool_names: offer.names,
-        follows: None,
-        ignored: ignored.into_names(),
-        user: body["metadata"]["user_id"].as_str().map(str::to_owned),
-        is_kept: true,
-    })
+    let user = body["metadata"]["user_id"].as_str().map(str::to_owned);
+    Ok(Request { user, ..Request::assemble(body, delivery, transcript, offer, ignored)? })
 }
 
 fn one(

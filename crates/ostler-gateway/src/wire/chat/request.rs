@@ -4,11 +4,11 @@ use ostler_agent::canonical::{Block, Role};
 use serde_json::{Value, json};
 
 use super::super::at::At;
-use super::super::fields::{Fields, flag, list, named};
+use super::super::fields::{Fields, flag, list};
 use super::super::ignored::Ignored;
 use super::super::tools::INPUT;
 use super::super::transcript::Transcript;
-use super::super::{Delivery, Format, MESSAGES, Problem, Request, Told, asked, blocks, tools};
+use super::super::{Delivery, Format, MESSAGES, Problem, Request, Told, blocks, tools};
 
 pub(in super::super) const FIELDS: Fields = Fields {
     heard: &[
@@ -81,20 +81,7 @@ pub(in super::super) fn read(body: &Value) -> Result<Request, Problem> {
         one(&field.nth(index), message, &mut transcript, &mut ignored)?;
     }
     let offer = tools::read(Format::Chat, body, &[], &mut ignored)?;
-    let (system, messages) = transcript.into_parts();
-    Ok(Request {
-        model: named(body, "model")?,
-        history: asked(messages)?,
-        system,
-        carried: None,
-        delivery,
-        tools: offer.tools,
-        tool_names: offer.names,
-        follows: None,
-        ignored: ignored.into_names(),
-        user: body["user"].as_str().map(str::to_owned),
-        is_kept: true,
-    })
+    Request::assemble(body, delivery, transcript, offer, ignored)
 }
 
 fn one(

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::super::at::At;
 use super::super::chat::{called, picture, words};
-use super::super::fields::{Fields, flag, named, text_if_any};
+use super::super::fields::{Fields, flag, text_if_any};
 use super::super::ignored::Ignored;
 use super::super::tools::{self, INPUT};
 use super::super::transcript::Transcript;
-use super::super::{Delivery, Format, Problem, Request, Told, asked, blocks};
+use super::super::{Delivery, Format, Problem, Request, Told, blocks};
 
 /// Tools that stand among the messages: seen from Codex 0.166.0 with models that call tools from code.
 const ADDITIONAL_TOOLS: &str = "additional_tools";
@@ -90,19 +90,14 @@ pub(in super::super) fn read(body: &Value) -> Result<Request, Problem> {
         _ => return Err(field.wrong("this field must be a text or a list")),
     }
     let offer = tools::read(Format::Responses, body, &added, &mut ignored)?;
-    let (carried, messages) = transcript.into_parts();
+    let request = Request::assemble(body, delivery, transcript, offer, ignored)?;
     Ok(Request {
-        model: named(body, "model")?,
-        history: asked(messages)?,
+        // What stands among the messages holds for later turns too; the instructions are of this one.
+        carried: request.system,
         system: text_if_any(body, "instructions")?,
-        carried,
-        delivery,
-        tools: offer.tools,
-        tool_names: offer.names,
         follows,
-        ignored: ignored.into_names(),
-        user: body["user"].as_str().map(str::to_owned),
         is_kept: body["store"] != false,
+        ..request
     })
 }
 
