@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::for_every_version;
 use crate::player::Player;
 use crate::tap::Tap;
 
@@ -318,24 +319,8 @@ async fn sizes_under_load(player: Player) {
     sizes(player).await;
 }
 
-/// One test for each version of the program.
-macro_rules! for_every_version {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            use crate::player::Player;
-
-            #[tokio::test]
-            async fn pinned() {
-                super::$name(Player::ClaudeTerminal).await;
-            }
-            #[tokio::test]
-            async fn newer() {
-                super::$name(Player::ClaudeTerminalNewer).await;
-            }
-        }
-    )*};
-}
 for_every_version!(
+    async:
     every_prompt_arrives_as_it_was_sent,
     a_turn_that_is_broken_off_leaves_a_usable_session,
     sizes,

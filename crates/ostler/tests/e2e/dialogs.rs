@@ -2,6 +2,7 @@
 //!
 //! A run prevents them: the program is started behind one that takes back what prevents them.
 
+use crate::for_every_version;
 use crate::player::Player;
 use crate::yard::{Ended, Yard};
 
@@ -67,23 +68,6 @@ fn yard(player: Player, size: &str) -> Option<Yard> {
     Some(yard)
 }
 
-/// One test for each version of the program.
-macro_rules! for_every_version {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            use crate::player::Player;
-
-            #[test]
-            fn pinned() {
-                super::$name(Player::ClaudeTerminal);
-            }
-            #[test]
-            fn newer() {
-                super::$name(Player::ClaudeTerminalNewer);
-            }
-        }
-    )*};
-}
 for_every_version!(
     all_is_allowed_at_80x24,
     all_is_allowed_at_200x60,

@@ -150,10 +150,11 @@ macro_rules! for_every_agent {
 #[cfg(target_os = "linux")]
 pub(crate) use for_every_agent;
 
-/// One test for each version of a terminal program, in a module that is named after the function it calls.
+/// One test for each version of a terminal program, in a module that is named after the function it calls; after `async:`,
+/// of functions that are.
 #[cfg(target_os = "linux")]
 macro_rules! for_every_version {
-    ($($name:ident),* $(,)?) => {$(
+    (async: $($name:ident),* $(,)?) => {$(
         mod $name {
             use crate::player::Player;
 
@@ -164,6 +165,20 @@ macro_rules! for_every_version {
             #[tokio::test]
             async fn newer() {
                 super::$name(Player::ClaudeTerminalNewer).await;
+            }
+        }
+    )*};
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            use crate::player::Player;
+
+            #[test]
+            fn pinned() {
+                super::$name(Player::ClaudeTerminal);
+            }
+            #[test]
+            fn newer() {
+                super::$name(Player::ClaudeTerminalNewer);
             }
         }
     )*};

@@ -102,4 +102,4 @@ async fn a_program_that_ends_in_a_turn_says_why(player: Player) {
     pool.close(DEADLINE).await;
 }
 
-for_every_version!(a_program_that_does_not_start_says_why, a_program_that_ends_in_a_turn_says_why);
+for_every_version!(async: a_program_that_does_not_start_says_why, a_program_that_ends_in_a_turn_says_why);

@@ -161,6 +161,7 @@ async fn a_program_that_is_killed_is_told(player: Player) {
 }
 
 for_every_version!(
+    async:
     each_has_a_turn_of_their_own,
     a_session_that_moves_is_followed,
     a_dialog_is_left_to_a_person,

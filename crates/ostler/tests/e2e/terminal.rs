@@ -8,26 +8,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::for_every_version;
 use crate::player::Player;
 use crate::yard::{Ended, Yard};
 
-/// One test for each version of the program.
-macro_rules! for_every_version {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            use crate::player::Player;
-
-            #[test]
-            fn pinned() {
-                super::$name(Player::ClaudeTerminal);
-            }
-            #[test]
-            fn newer() {
-                super::$name(Player::ClaudeTerminalNewer);
-            }
-        }
-    )*};
-}
 for_every_version!(
     completes,
     stalls,
