@@ -14,6 +14,7 @@ mod desk;
 mod environment;
 mod offline;
 mod plan;
+mod progress;
 mod reaching;
 mod report;
 mod requests;
@@ -228,10 +229,7 @@ impl<'a> Run<'a> {
             self.observed = rounded.observed.clone();
             self.count_survivors(rounded.survivors);
             self.tell_absence()?;
-            let progress = match (self.workplace.progress().await, self.has_new_artifacts()) {
-                (Progress::None, false) => Progress::None,
-                (Progress::Made, _) | (Progress::None, true) => Progress::Made,
-            };
+            let progress = self.find_progress(&rounded).await?;
             let reach = self.reach(&rounded).await;
             self.settle_sayings();
             let (mut decision, evidence) = self.decide(&rounded, progress, reach, None);

@@ -66,6 +66,8 @@ pub(super) struct Rounded {
     pub(super) cause: Option<QuietCause>,
     /// None if that is not known.
     pub(super) survivors: Option<u32>,
+    /// Whether a change of the workspace was recorded while it ran.
+    pub(super) recorded_change: bool,
     /// The model calls whose cost is known, those of earlier processes included.
     pub(super) observed: Observed,
 }
@@ -160,6 +162,7 @@ impl<'r, 'a> Round<'r, 'a> {
             quiet: self.quiet,
             cause: self.watch.into_cause(),
             survivors: self.child.is_accounted_for().then_some(self.survivors),
+            recorded_change: self.seen.contains_key(&Channel::Workspace),
             observed: self.contact.decoder().observed(),
         };
         // What came of it is looked at while its guardian goes.

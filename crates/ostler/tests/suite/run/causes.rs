@@ -89,3 +89,18 @@ fn a_workspace_deleted_under_the_agent_is_not_completed_without_a_word() {
         }
     }
 }
+
+#[test]
+fn a_change_right_before_the_end_is_recorded() {
+    let ground = ground();
+    // Nothing is left to wait for after the write, so the watch on the folder mostly comes too late.
+    let agent = script(&ground, "echo done; exec >file");
+    let args = ["run", "-a", &agent, "--permissions", "all", "--json", "--watch-at-once", "x"];
+    for _ in 0..5 {
+        let told = ground.run(&args).stdout;
+        let events = told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let seen = events.filter(|event| event["kind"] == "seen" && event["channel"] == "workspace").count();
+        assert_eq!(seen, 1, "{told}");
+        fs::remove_file(ground.at("project/file")).unwrap();
+    }
+}
