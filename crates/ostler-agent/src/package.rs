@@ -1,6 +1,8 @@
-//! Where an agent program comes from: its npm package, and the native binary inside it.
+//! Where an agent program comes from: its npm package, the native binary inside it, and the hashes of both.
 //!
 //! The npm wrappers are not used: killing one leaves the real agent running, and they cost a Node.js each.
+
+pub mod lock;
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -31,6 +33,15 @@ pub struct Native {
     pub arch: &'static str,
     /// Path below `node_modules`.
     pub path: &'static str,
+}
+
+impl Native {
+    /// The package that it is in: the beginning of its path, of two parts if the name has a scope.
+    fn package(&self) -> &'static str {
+        let parts = if self.path.starts_with('@') { 2 } else { 1 };
+        let end = self.path.match_indices('/').nth(parts - 1).map_or(self.path.len(), |(end, _)| end);
+        &self.path[..end]
+    }
 }
 
 /// How a version of an agent compares with the one that Ostler was last proven with.

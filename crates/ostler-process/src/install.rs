@@ -1,11 +1,13 @@
 //! An agent's program from npm into Ostler's own folder, whole or not at all.
 //!
-//! npm fills a workshop beside the final place; what it brought is started once; then one rename puts it where it
+//! Which packages npm may bring, and with which hashes, is known before (see [`integrity`]). npm fills a workshop beside
+//! the final place, and refuses what has another hash; what it brought is started once; then one rename puts it where it
 //! belongs, and another makes it the current one. Install scripts of packages are not run: the native program that is
 //! in the package is used as it is. Whatever ends an install early, the workshop is removed: by us, or by the next
 //! install if we were killed.
 
 mod error;
+mod integrity;
 mod npm;
 mod slot;
 mod workshop;
@@ -17,11 +19,13 @@ use std::time::Duration;
 use ostler_agent::package::{Package, is_exact};
 
 pub use error::InstallError;
+pub use integrity::{HashSource, Integrity};
 pub use npm::Npm;
 
 use crate::locate::native_in;
 use crate::probe::Place;
 use crate::{host, probe};
+use integrity::TrustedLock;
 use slot::{Adoption, Slot};
 use workshop::Workshop;
 
@@ -76,7 +80,7 @@ pub struct Order {
 /// What is being done at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Asking which version a tag means.
+    /// Asking which version a tag means, or for the hashes of a version.
     Resolving,
     /// npm is filling the workshop.
     Fetching {
@@ -109,6 +113,8 @@ pub struct Installation {
     pub program: PathBuf,
     /// What was done.
     pub change: Change,
+    /// The hashes of what was fetched; nothing if nothing was.
+    pub integrity: Option<Integrity>,
 }
 
 /// Installs a package. Dropping the future ends npm with all it started, and removes what was fetched; so does any
@@ -123,17 +129,29 @@ pub async fn install(order: &Order, tell: &mut dyn FnMut(Step)) -> Result<Instal
         wanted.0.clone()
     } else {
         tell(Step::Resolving);
-        npm.resolve(package, &wanted.0).await?
+        npm.resolve(package, &wanted.0, &Workshop::open(agents)?).await?
     };
     if let Some(program) = working(&slot, order, &version).await {
         let change = slot.make_current(&version)?;
-        return Ok(Installation { version, program, change });
+        return Ok(Installation { version, program, change, integrity: None });
     }
     let workshop = Workshop::open(agents)?;
-    fetch(order, &version, &workshop, tell).await?;
+    let trusted = match TrustedLock::find(&slot, package, &version)? {
+        Some(trusted) => trusted,
+        None => {
+            tell(Step::Resolving);
+            let lock = npm.lock(package, &version, &workshop).await?;
+            TrustedLock::from_npm(&slot, package, &version, &lock)?
+        }
+    };
+    fetch(order, &version, &trusted, &workshop, tell).await?;
     tell(Step::Verifying);
     let native = first_that_starts(package, &workshop.tree().join("node_modules"), place).await?;
     slot.record_program(&workshop.tree(), &native)?;
+    let integrity = trusted.of_tree(package, &version, &workshop.tree());
+    if let HashSource::Registry { .. } = integrity.source {
+        trusted.record(&slot, package, &version)?;
+    }
     if let Adoption::Taken = slot.adopt(&version, &workshop)?
         && working(&slot, order, &version).await.is_none()
     {
@@ -142,7 +160,7 @@ pub async fn install(order: &Order, tell: &mut dyn FnMut(Step)) -> Result<Instal
     }
     slot.make_current(&version)?;
     let program = slot.program(&version).ok_or(InstallError::Vanished { path: slot.version(&version) })?;
-    Ok(Installation { version, program, change: Change::Installed })
+    Ok(Installation { version, program, change: Change::Installed, integrity: Some(integrity) })
 }
 
 /// The program of the version that is current in the package's slot.
@@ -171,13 +189,13 @@ async fn working(slot: &Slot, order: &Order, version: &str) -> Option<PathBuf> {
 async fn fetch(
     order: &Order,
     version: &str,
+    trusted: &TrustedLock,
     workshop: &Workshop,
     tell: &mut dyn FnMut(Step),
 ) -> Result<(), InstallError> {
-    let tree = workshop.tree();
     let free = || host::free_bytes(workshop.destination()).unwrap_or(u64::MAX);
     let mut least_free = free();
-    let fetching = order.npm.fetch(order.package, version, workshop);
+    let fetching = order.npm.fetch(order.package, version, trusted, workshop);
     tokio::pin!(fetching);
     let begun = tokio::time::Instant::now();
     let mut ticks = tokio::time::interval_at(begun + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
@@ -189,7 +207,7 @@ async fn fetch(
             _ = ticks.tick() => {}
         }
         least_free = least_free.min(free());
-        let now = size_on_disk(&tree);
+        let now = size_on_disk(workshop.path());
         if now != bytes {
             (bytes, grown_at) = (now, tokio::time::Instant::now());
         }

@@ -74,7 +74,7 @@ impl Progress {
     fn words(&self, step: &Step) -> (String, String) {
         let what = &self.what;
         match step {
-            Step::Resolving => (format!("{what}: asking npm for the version"), String::new()),
+            Step::Resolving => (format!("{what}: asking npm for the version and its hashes"), String::new()),
             Step::Fetching { version, bytes } => {
                 (format!("{what} {version}: fetching with npm"), format!(", {} MB on disk", bytes / MEGABYTE))
             }

@@ -4,6 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ostler_agent::package::lock::{LockError, Mismatch};
+
+use crate::install::integrity::HashSource;
 use crate::install::npm::Complaint;
 use crate::probe::ProbeError;
 
@@ -87,6 +90,35 @@ pub enum InstallError {
         #[source]
         source: Complaint,
     },
+    /// A package is not the one that it should be.
+    #[error(
+        "`{}` {} is refused: its hash should be {} and is {}",
+        .mismatch.package, .mismatch.version, .mismatch.expected, .mismatch.received
+    )]
+    Integrity {
+        /// The package and both hashes.
+        mismatch: Box<Mismatch>,
+        /// Who says what the hash should be.
+        expected_by: HashSource,
+    },
+    /// The registry gives no hashes that hold.
+    #[error("`{package}` cannot be verified by what the registry says of it")]
+    Lock {
+        /// Name in the registry.
+        package: &'static str,
+        /// What is wrong with npm's lock.
+        #[source]
+        source: LockError,
+    },
+    /// The hashes of an earlier install cannot be used.
+    #[error("the recorded hashes in {} cannot be used", .record.display())]
+    Record {
+        /// The file.
+        record: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: LockError,
+    },
     /// The download stands still.
     #[error("nothing arrived for {} s", .quiet.as_secs())]
     Stalled {
@@ -168,6 +200,18 @@ impl InstallError {
             }
             Self::Denied { .. } => "check that npm's cache (`npm config get cache`) belongs to you",
             Self::Npm { .. } => "`npm doctor` may tell more, and so does OSTLER_LOG=debug",
+            Self::Integrity { expected_by, .. } => return Some(integrity_hint(expected_by)),
+            Self::Lock { source: LockError::NotALock, .. } => "npm 7 or newer is needed (`npm --version`)",
+            Self::Lock { .. } => {
+                "nothing was installed or started; use a registry that publishes sha512 hashes, or leave out \
+                 @VERSION: Ostler has the hashes of the verified version"
+            }
+            Self::Record { record, .. } => {
+                return Some(format!(
+                    "nothing was installed or started; to accept what the registry has now, remove {} and install again",
+                    record.display()
+                ));
+            }
             Self::Stalled { .. } => "check the network, then try again: npm keeps what has already arrived",
             Self::Folder { .. } => "set OSTLER_HOME to a folder that you can write to",
             Self::NoNative { .. } => "install the agent in its own way, and put it on PATH",
@@ -181,4 +225,26 @@ impl InstallError {
         };
         Some(hint.to_owned())
     }
+}
+
+/// In no case anything of the package was started; what to do depends on who says what its hash should be.
+fn integrity_hint(expected_by: &HashSource) -> String {
+    let about = match expected_by {
+        HashSource::Pinned => {
+            "the expected hash is that of the package that Ostler was verified with, so a registry, mirror or proxy \
+             sends something else: see `npm config get registry`, and use another one"
+                .to_owned()
+        }
+        HashSource::Recorded { record } => format!(
+            "the expected hash was recorded when this version was first installed, and a published version does not \
+             change: see `npm config get registry`; to accept the new one, remove {} and install again",
+            record.display()
+        ),
+        HashSource::Registry { .. } => {
+            "the registry sends something else than it announces: see `npm config get registry`, and try again or use \
+             another one"
+                .to_owned()
+        }
+    };
+    format!("nothing was installed or started; {about}")
 }

@@ -1,5 +1,6 @@
 //! npm as a child: what it is asked, and what its complaints mean.
 
+use std::env::consts::{ARCH, OS};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -7,14 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use ostler_agent::package::lock::Project;
 use ostler_agent::package::{Package, is_exact};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::capture::{Captured, capture};
 use crate::install::error::InstallError;
-use crate::install::workshop::Workshop;
-use crate::locate::{executable, on_path};
+use crate::install::integrity::{TrustedLock, is_installed};
+use crate::install::workshop::{Workshop, create_private};
+use crate::locate::{executable, native_in, on_path};
 
 /// After how long npm gives up a connection on which nothing moves.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,11 +27,18 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRIES: &str = "--fetch-retries=1";
 const RETRY_WAIT: [&str; 2] = ["--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=1000"];
 
-/// How long the question for a version may take.
+/// No scripts of packages, all platforms' packages, and nothing that asks the registry for more.
+const QUIETLY: [&str; 4] = ["--ignore-scripts", "--include=optional", "--no-audit", "--no-fund"];
+
+/// How long the question for a version or its hashes may take.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(60);
 
-/// How much of npm's words is kept in a message.
-const SUMMARY_CHARS: usize = 300;
+/// How much of npm's words is kept in a message: three hashes, and what npm says of them.
+const SUMMARY_CHARS: usize = 500;
+
+/// npm's code for a tarball that has another hash than its lock says, and for a package for another platform.
+const OTHER_HASH: &str = "EINTEGRITY";
+const OTHER_PLATFORM: &str = "EBADPLATFORM";
 
 /// A shell's exit code for a program that it did not find: here Node.js, by `env node`.
 const NOT_FOUND: i32 = 127;
@@ -77,11 +87,11 @@ impl Npm {
         &self,
         package: &'static Package,
         wanted: &str,
+        workshop: &Workshop,
     ) -> Result<String, InstallError> {
-        let mut command = self.command();
+        let mut command = self.command(&workshop.tree());
         command.arg("view").arg(format!("{}@{wanted}", package.npm)).arg("version").stdin(Stdio::null());
-        let asked = tokio::time::timeout(RESOLVE_LIMIT, self.run(&mut command)).await;
-        let captured = asked.map_err(|_| InstallError::Stalled { quiet: RESOLVE_LIMIT })??;
+        let captured = self.answer(&mut command).await?;
         if !captured.status.success() {
             return Err(failure(package, wanted, Path::new(""), complaint(&captured)));
         }
@@ -92,40 +102,118 @@ impl Npm {
         })
     }
 
-    /// Fills the workshop's tree with that version of the package, without running any of its scripts.
-    pub(super) async fn fetch(
+    /// npm's lock of that version: its packages, with the hashes that the registry announces. Nothing is unpacked.
+    pub(super) async fn lock(
         &self,
         package: &'static Package,
         version: &str,
         workshop: &Workshop,
-    ) -> Result<(), InstallError> {
+    ) -> Result<String, InstallError> {
         let tree = workshop.tree();
-        let mut command = self.command();
-        command.args(["install", "--ignore-scripts", "--no-save", "--no-package-lock", "--include=optional"]);
-        command.args(["--no-audit", "--no-fund", "--global=false", "--prefix"]).arg(&tree);
-        command.arg(format!("{}@{version}", package.npm)).current_dir(&tree);
-        // An empty file; it holds the workshop's lock for as long as npm lives, should we be killed before.
+        let manifest = json!({"private": true, "dependencies": { package.npm: version }});
+        write(&tree.join("package.json"), &format!("{manifest:#}\n"))?;
+        let mut command = self.command(&tree);
+        command
+            .args(["install", "--package-lock-only", "--package-lock", "--lockfile-version=3"])
+            .args(QUIETLY);
         command.stdin(workshop.share_lock()?);
-        let captured = self.run(&mut command).await?;
+        let captured = self.answer(&mut command).await?;
         if !captured.status.success() {
             return Err(failure(package, version, workshop.destination(), complaint(&captured)));
         }
+        let lock = tree.join("package-lock.json");
+        fs::read_to_string(&lock).map_err(|source| InstallError::Folder {
+            action: "read",
+            path: lock,
+            source,
+        })
+    }
+
+    /// Fills the workshop's tree with what is in the lock, without running any script. npm compares the hash of each
+    /// package before it unpacks it.
+    pub(super) async fn fetch(
+        &self,
+        package: &'static Package,
+        version: &str,
+        trusted: &TrustedLock,
+        workshop: &Workshop,
+    ) -> Result<(), InstallError> {
+        let tree = workshop.tree();
+        let lock = trusted.lock.for_platform(OS, ARCH);
+        let meaning = |source: Complaint| match trusted.lock.mismatch_in(&source.summary) {
+            Some(mismatch) if source.code == OTHER_HASH => trusted.refuse(mismatch),
+            _ => failure(package, version, workshop.destination(), source),
+        };
+        if let Err(source) = self.install(&lock.project(), &tree, workshop).await? {
+            return Err(meaning(source));
+        }
         match installed_version(&tree, package) {
-            Some(found) if found == version => Ok(()),
+            Some(found) if found == version => {}
             found => {
                 let summary = format!("it brought {}", found.unwrap_or_else(|| "nothing".to_owned()));
                 let source = Complaint { code: String::new(), summary };
-                Err(InstallError::NoSuchVersion { package: package.npm, version: version.to_owned(), source })
+                return Err(InstallError::NoSuchVersion {
+                    package: package.npm,
+                    version: version.to_owned(),
+                    source,
+                });
             }
         }
+        let has_native = !native_in(package, &tree.join("node_modules")).is_empty();
+        for place in lock.left_out(|place| is_installed(&tree, place)) {
+            let Some(project) = lock.project_of(place) else { continue };
+            let Err(source) = self.install(&project, &workshop.trial(), workshop).await? else { continue };
+            match source.code.as_str() {
+                OTHER_PLATFORM => {}
+                // The next candidate will do, if this one cannot be had; but not if it is another one than it should be.
+                OTHER_HASH => return Err(meaning(source)),
+                _ if !has_native => return Err(meaning(source)),
+                _ => tracing::warn!(%source, place, "npm left out an optional package"),
+            }
+        }
+        for name in ["package.json", "package-lock.json"] {
+            let path = tree.join(name);
+            fs::remove_file(&path).map_err(|source| InstallError::Folder {
+                action: "remove",
+                path,
+                source,
+            })?;
+        }
+        Ok(())
     }
 
-    /// The user's own environment and settings: that is where registry, proxy and certificates are.
-    fn command(&self) -> Command {
+    /// Installs a project into a folder, by its lock alone. What npm complains about is for the caller to judge.
+    async fn install(
+        &self,
+        project: &Project,
+        folder: &Path,
+        workshop: &Workshop,
+    ) -> Result<Result<(), Complaint>, InstallError> {
+        create_private(folder)?;
+        write(&folder.join("package.json"), &project.manifest)?;
+        write(&folder.join("package-lock.json"), &project.lock)?;
+        let mut command = self.command(folder);
+        command.arg("ci").args(QUIETLY);
+        // An empty file; it holds the workshop's lock for as long as npm lives, should we be killed before.
+        command.stdin(workshop.share_lock()?);
+        let captured = self.run(&mut command).await?;
+        Ok(if captured.status.success() { Ok(()) } else { Err(complaint(&captured)) })
+    }
+
+    /// The user's own environment and settings: that is where registry, proxy and certificates are. But npm starts in a
+    /// folder of ours, and takes it for the project: an `.npmrc` or `package.json` of the current folder is not read.
+    fn command(&self, folder: &Path) -> Command {
         let mut command = Command::new(&self.0);
         command.args(["--json", "--no-update-notifier", "--no-progress", RETRIES]).args(RETRY_WAIT);
         command.arg(format!("--fetch-timeout={}", IDLE_TIMEOUT.as_millis()));
+        command.args(["--global=false", "--prefix"]).arg(folder).current_dir(folder);
         command
+    }
+
+    /// The answer to a question that needs little of the network.
+    async fn answer(&self, command: &mut Command) -> Result<Captured, InstallError> {
+        let asked = tokio::time::timeout(RESOLVE_LIMIT, self.run(command)).await;
+        asked.map_err(|_| InstallError::Stalled { quiet: RESOLVE_LIMIT })?
     }
 
     async fn run(&self, command: &mut Command) -> Result<Captured, InstallError> {
@@ -149,6 +237,14 @@ fn newest(answer: &str) -> Option<String> {
     };
     // It becomes the name of a folder.
     is_exact(version).then(|| version.to_owned())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), InstallError> {
+    fs::write(path, text).map_err(|source| InstallError::Folder {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn installed_version(tree: &Path, package: &Package) -> Option<String> {

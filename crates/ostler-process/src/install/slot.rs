@@ -35,6 +35,15 @@ impl Slot {
         self.folder.join(version)
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The file with the hashes that a version was first installed with.
+    pub(super) fn record(&self, version: &str) -> PathBuf {
+        self.folder.join(format!("{version}.lock.json"))
+    }
+
     /// What that version starts, if it is there.
     pub(super) fn program(&self, version: &str) -> Option<PathBuf> {
         executable(&self.version(version).join("program"))

@@ -62,6 +62,16 @@ impl Workshop {
         self.folder.path().join("tree")
     }
 
+    /// All that is in it.
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A free name for a folder in which npm tries to install one package.
+    pub(super) fn trial(&self) -> PathBuf {
+        self.folder.path().join("trial")
+    }
+
     /// A free name for what is to be removed.
     pub(super) fn scrap(&self) -> PathBuf {
         self.folder.path().join("scrap")

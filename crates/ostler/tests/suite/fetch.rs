@@ -10,7 +10,8 @@ use crate::ground::{self, Ground};
 
 /// An npm that brings agents which say one thing and are done.
 const NPM: &str = r#"
-for word; do case $word in @openai/codex@*|@anthropic-ai/claude-code@*) package=${word%@*} version=${word##*@};; esac; done
+package=$(sed -n 's/^ *"\(@[^"]*\)": ".*/\1/p' package.json)
+version=$(sed -n 's/^ *"@[^"]*": "\(.*\)".*/\1/p' package.json)
 echo "$package $version" >> "$HOME/npm.log"
 mkdir -p node_modules/$package
 echo "{\"version\": \"$version\"}" > node_modules/$package/package.json

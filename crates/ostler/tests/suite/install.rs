@@ -13,10 +13,17 @@ use crate::ground::{self, Ground};
 /// How long a test waits for what must happen.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What a good npm does: a manifest, and native programs for every platform that print their version.
+/// What a good npm does: a lock, a manifest, and native programs for every platform that print their version.
 const GOOD: &str = r#"
-for word; do case $word in @openai/codex@*) version=${word##*@};; esac; done
-case " $* " in *' view '*) echo '"0.200.0"'; exit;; esac
+version=$(sed -n 's/.*"@openai\/codex": "\(.*\)".*/\1/p' package.json 2> /dev/null)
+hash=sha512-$(printf %086d 0)==
+case " $* " in
+    *' view '*) echo '"0.200.0"'; exit;;
+    *' --package-lock-only '*)
+        entry="{\"version\": \"$version\", \"integrity\": \"$hash\"}"
+        echo "{\"packages\": {\"node_modules/@openai/codex\": $entry}}" > package-lock.json
+        exit;;
+esac
 mkdir -p node_modules/@openai/codex
 echo "{\"version\": \"$version\"}" > node_modules/@openai/codex/package.json
 for place in linux-x64/vendor/x86_64-unknown-linux-musl linux-arm64/vendor/aarch64-unknown-linux-musl \
@@ -56,19 +63,26 @@ fn programs_are_told_what_an_install_did() {
     let first = done(&ground);
     let want = serde_json::json!({
         "v": 1, "name": "codex", "version": "0.166.0", "last_verified_version": "0.166.0",
-        "path": first["path"], "change": "installed", "in_use": true,
+        "path": first["path"], "change": "installed", "in_use": true, "integrity": first["integrity"],
     });
     assert_eq!(first, want);
+    let lock: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../agents/package-lock.json")).unwrap();
+    let (integrity, name) = (&first["integrity"], "@openai/codex");
+    assert_eq!((&integrity["source"], &integrity["record"]), (&"pinned".into(), &serde_json::Value::Null));
+    assert_eq!(integrity["packages"][name], lock["packages"][format!("node_modules/{name}")]["integrity"]);
+    assert_eq!(integrity["packages"].as_object().unwrap().len(), 2, "and its native package: {integrity}");
     assert!(PathBuf::from(first["path"].as_str().unwrap()).is_file());
     ground.put("ostler/config.toml", "[agents.codex]\nprogram = \"/x\"\n");
     let again = done(&ground);
     assert_eq!((&again["change"], &again["in_use"]), (&"none".into(), &false.into()));
+    assert_eq!(again["integrity"], serde_json::Value::Null, "nothing was fetched");
 }
 
 /// An npm that has Codex and nothing else.
 fn only_codex() -> String {
-    let refuse = "case \" $* \" in *@openai/codex@*) ;; *) \
-                  echo '{\"error\": {\"code\": \"ENOTFOUND\", \"summary\": \"words\"}}'; exit 1;; esac\n";
+    let refuse = "grep -q '\"@openai/codex\"' package.json || \
+                  { echo '{\"error\": {\"code\": \"ENOTFOUND\", \"summary\": \"words\"}}'; exit 1; }\n";
     format!("{refuse}{GOOD}")
 }
 
@@ -123,7 +137,15 @@ fn another_version_is_taken_by_tag_and_said_not_to_be_verified() {
     ground.program("npm", GOOD);
     let ended = ground.run(&["agents", "install", "codex@latest"]);
     assert!(ended.stdout.starts_with("Codex 0.200.0 is installed:\n"), "{}{}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.ends_with("\nOstler was last verified with 0.166.0.\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\nOstler was last verified with 0.166.0.\n"), "{}", ended.stdout);
+    let record = ground.at("ostler/agents/codex/0.200.0.lock.json");
+    let hash = format!("sha512-{}==", "0".repeat(86));
+    let want = format!(
+        "\nIts hashes are recorded in {}, and required from now on:\n  @openai/codex {hash}\n",
+        record.display()
+    );
+    assert!(ended.stdout.ends_with(&want), "{}", ended.stdout);
+    assert!(fs::read_to_string(record).unwrap().contains(&hash));
 }
 
 #[test]

@@ -49,4 +49,6 @@ mod screen;
 #[cfg(target_os = "linux")]
 mod smoke;
 #[cfg(target_os = "linux")]
+mod supply;
+#[cfg(target_os = "linux")]
 mod terminal;

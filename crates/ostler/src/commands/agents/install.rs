@@ -1,10 +1,11 @@
 //! `ostler agents install`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use ostler_agent::agent::Agent;
 use ostler_agent::package::Standing;
-use ostler_process::install::{Change, Installation, Npm, Order, Wanted, install};
+use ostler_process::install::{Change, HashSource, Installation, Integrity, Npm, Order, Wanted, install};
 use serde::Serialize;
 
 use crate::config::Settings;
@@ -25,10 +26,13 @@ use crate::words::counted;
   ostler agents install codex@0.160.0    that one, and use it from now on
   ostler agents install codex --json     what was done, for programs
 
-Needs npm, and uses its settings (registry, proxy, certificates). Install
-scripts are not run. Only OSTLER_HOME and npm's own cache are changed. A
-version that is here and starts is not fetched again. If one of several
-fails, the others are installed, and the exit code is that of the failure.")]
+Needs npm, and uses its settings (registry, proxy, certificates), but not those
+of the current folder. Packages are verified by their sha512: Ostler has those
+of the verified version; those of another version are recorded at its first
+install, and required from then on. Install scripts are not run. Only
+OSTLER_HOME and npm's own cache are changed. A version that is here and starts
+is not fetched again. If one of several fails, the others are installed, and
+the exit code is that of the failure.")]
 pub(crate) struct Args {
     /// Install these agents, each in the verified version unless another version or tag is named.
     #[arg(value_name = "NAME[@VERSION]", required = true)]
@@ -52,6 +56,17 @@ struct Done<'a> {
     change: &'static str,
     /// Whether this is the program that Ostler starts: a configured one outranks it.
     in_use: bool,
+    /// The hashes of what was fetched; nothing if nothing was.
+    integrity: Option<Verified<'a>>,
+}
+
+/// By which hashes an install was verified.
+#[derive(Debug, Serialize)]
+struct Verified<'a> {
+    source: &'static str,
+    /// The file that has them, unless this release does.
+    record: Option<String>,
+    packages: BTreeMap<&'a str, &'a str>,
 }
 
 /// What was done of several, for programs.
@@ -188,6 +203,20 @@ fn done<'a>(agent: &dyn Agent, installed: &'a Installation, settings: &Settings)
             Change::None => "none",
         },
         in_use: settings.program(agent).is_none(),
+        integrity: installed.integrity.as_ref().map(verified),
+    }
+}
+
+fn verified(integrity: &Integrity) -> Verified<'_> {
+    let (source, record) = match &integrity.source {
+        HashSource::Pinned => ("pinned", None),
+        HashSource::Recorded { record } => ("recorded", Some(record)),
+        HashSource::Registry { record } => ("registry", Some(record)),
+    };
+    Verified {
+        source,
+        record: record.map(|record| record.display().to_string()),
+        packages: integrity.packages.iter().map(|(name, hash)| (name.as_str(), hash.as_str())).collect(),
     }
 }
 
@@ -198,14 +227,26 @@ fn sentence(agent: &dyn Agent, installed: &Installation, settings: &Settings) ->
         Change::Switched => format!("{title} {version} was installed already, and is now the one in use"),
         Change::None => format!("{title} {version} is installed already"),
     };
-    let verified = match package.standing(version) {
+    let standing = match package.standing(version) {
         Standing::Same => String::new(),
         Standing::Newer | Standing::Older | Standing::Incomparable => {
             format!("\nOstler was last verified with {}.", package.verified)
         }
     };
     let program = installed.program.display();
-    format!("{done}:\n  {program}{verified}{}\n", overruled(settings, agent))
+    let recorded = installed.integrity.as_ref().map(recorded).unwrap_or_default();
+    format!("{done}:\n  {program}{standing}{}{recorded}\n", overruled(settings, agent))
+}
+
+/// Hashes that nobody compared yet are shown, so that people can.
+fn recorded(integrity: &Integrity) -> String {
+    let HashSource::Registry { record } = &integrity.source else { return String::new() };
+    let mut text =
+        format!("\nIts hashes are recorded in {}, and required from now on:", display::short(record));
+    for (name, hash) in &integrity.packages {
+        text = format!("{text}\n  {name} {hash}");
+    }
+    text
 }
 
 /// A configured program outranks the one just installed; better say so now than leave it to be wondered about.
