@@ -21,7 +21,7 @@
 //! - [`fingerprint`]: what a conversation is looked up by; [`reply`]: a turn's events as messages of it; [`leasing`]:
 //!   which live session a conversation gets.
 //! - [`offering`]: tools that whoever asks offers to an agent and runs himself.
-//! - [`access`]: what a key opens, and how much of it.
+//! - [`access`]: what a key opens, and how much of it; [`jail`]: what a process of an agent can reach.
 //! - [`look`]: what a terminal shows; [`dialogs`]: its dialogs, [`answering`]: how they are answered; [`typing`],
 //!   [`interrupting`]: how a prompt gets in, and how a turn is broken off.
 //! - [`remembering`]: what of an agent's own record is worth remembering.
@@ -49,6 +49,7 @@ pub mod fingerprint;
 pub mod framer;
 pub mod history;
 pub mod interrupting;
+pub mod jail;
 pub mod leasing;
 pub mod look;
 pub mod offering;
