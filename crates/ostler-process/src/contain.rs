@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::jail::Jail;
 use crate::terminal::pty::Size;
 
 pub use contained::{Contained, Guard};
@@ -110,6 +111,8 @@ pub struct Spawn<'a> {
     pub run: &'a str,
     /// This tier or a failure; else what [`FORCE_TIER`] says; else the best that works.
     pub tier: Option<Tier>,
+    /// The wall around it, or none.
+    pub jail: Option<Jail>,
     /// Our own binary: it is started with the words that [`role`] knows.
     pub guard: PathBuf,
 }

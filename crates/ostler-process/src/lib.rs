@@ -5,6 +5,7 @@
 //! - [`pip`]: files from PyPI, by the user's own pip; [`pricing`]: whether an agent has a price for a model.
 //! - [`journal`]: a run as it is on disk; [`profile`]: settings of an agent for one process.
 //! - [`contain`]: an agent that is started so that nothing it starts outlives its run.
+//! - [`jail`]: the wall around it, which the kernel keeps.
 //! - [`workspace`]: what changes in the folder that an agent works in; [`tail`]: files that an agent goes on writing.
 //! - [`run`]: one supervised task, from its prompt to its outcome.
 //! - [`control`]: the socket on which a live run is asked things; [`notify`]: telling somebody how it ended.
@@ -22,6 +23,8 @@ pub mod figures;
 mod group;
 pub mod host;
 pub mod install;
+#[cfg(target_os = "linux")]
+pub mod jail;
 pub mod journal;
 pub mod locate;
 pub mod notify;

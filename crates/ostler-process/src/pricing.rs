@@ -45,6 +45,7 @@ impl Program {
             stdin: Stdin::Null,
             run: "pricing",
             tier: None,
+            jail: None,
             guard: self.guard.clone(),
         };
         match capture_guarded(spawn, tokio::time::sleep(PROBE_LIMIT)).await {

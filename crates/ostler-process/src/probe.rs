@@ -255,6 +255,7 @@ async fn guarded(
         stdin: Stdin::Null,
         run: "probe",
         tier: None,
+        jail: None,
         guard: guard.to_owned(),
     };
     let mut is_late = false;

@@ -356,6 +356,7 @@ impl<'a> Run<'a> {
             stdin,
             run: id,
             tier: None,
+            jail: None,
             guard: self.plan.guard.clone(),
         };
         self.workplace.look();

@@ -197,6 +197,7 @@ impl Session {
             stdin,
             run: opening.name,
             tier: None,
+            jail: None,
             guard: opening.guard,
         };
         let mut child = Contained::start_ahead(spawn, opening.ahead).await?;

@@ -112,6 +112,7 @@ async fn tiers() -> Vec<Tier> {
             stdin: Stdin::Null,
             run: "tiers",
             tier: Some(tier),
+            jail: None,
             guard: guard(),
         };
         match Contained::start(spawn).await {

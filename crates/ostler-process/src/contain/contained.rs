@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use ostler_agent::jail::JailReport;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use tokio::io::AsyncReadExt as _;
@@ -45,6 +46,7 @@ pub struct Contained {
     pub terminal: Option<Pty>,
     pid: u32,
     tier: Tier,
+    jail: Option<JailReport>,
     leader: OwnedFd,
     lifeline: Lifeline,
     guardian: Child,
@@ -70,6 +72,7 @@ pub(super) struct Launched {
     pub(super) pipes: Pipes,
     pub(super) pid: u32,
     pub(super) tier: Tier,
+    pub(super) jail: Option<JailReport>,
     pub(super) leader: OwnedFd,
     pub(super) lifeline: Lifeline,
     pub(super) guardian: Child,
@@ -100,7 +103,7 @@ impl Contained {
     }
 
     pub(super) fn new(launched: Launched) -> Self {
-        let Launched { pipes, pid, tier, leader, lifeline, guardian, reach } = launched;
+        let Launched { pipes, pid, tier, jail, leader, lifeline, guardian, reach } = launched;
         let Pipes { stdin, stdout, stderr, terminal } = pipes;
         let (exit, state, guard) = (None, State::Running, Guard::Held);
         Self {
@@ -110,6 +113,7 @@ impl Contained {
             terminal,
             pid,
             tier,
+            jail,
             leader,
             lifeline,
             guardian,
@@ -118,6 +122,11 @@ impl Contained {
             state,
             guard,
         }
+    }
+
+    /// The wall around it, as the kernel keeps it.
+    pub fn jail(&self) -> Option<&JailReport> {
+        self.jail.as_ref()
     }
 
     /// The leader's number, for people to read. Never signal it: use [`Self::signal`]. Zero if it ended at once.

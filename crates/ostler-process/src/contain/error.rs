@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ostler_agent::jail::JailKind;
 use rustix::io::Errno;
 
-use super::wire::Step;
+use super::wire::{Refusal, Step};
 use super::{FORCE_TIER, Tier};
 
 /// Why there is no agent. Nothing was left behind.
@@ -86,6 +87,17 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The wall cannot be set here.
+    #[error("the jail does not hold here ({}): {detail}", .kind.name())]
+    Jail {
+        /// The wall.
+        kind: JailKind,
+        /// What failed.
+        detail: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A tier of that name does not exist.
     #[error("{FORCE_TIER} is `{name}`, which is no way to contain a run")]
     UnknownTier {
@@ -129,6 +141,7 @@ impl StartError {
                 let names = Tier::ALL.map(Tier::name).join(", ");
                 format!("unset {FORCE_TIER}, or set it to another of: {names}")
             }
+            Self::Jail { .. } => "`ostler doctor` shows which walls this machine has".to_owned(),
             Self::Guard { .. } => {
                 "start Ostler again: its binary may have been replaced meanwhile".to_owned()
             }
@@ -136,13 +149,19 @@ impl StartError {
     }
 
     /// What a refusal by the guardian or the shim means.
-    pub(super) fn refused(step: Step, errno: i32, what: Attempt<'_>) -> Self {
+    pub(super) fn refused(refusal: Refusal, what: Attempt<'_>) -> Self {
+        let Refusal { step, errno, detail } = refusal;
         let source = io::Error::from_raw_os_error(errno);
         let program = || what.program.to_owned();
         let folder = || what.folder.to_owned();
         match (step, Errno::from_raw_os_error(errno)) {
             (Step::Guard, _) => Self::Guard { guard: what.guard.to_owned(), source },
             (Step::Contain, _) => Self::Tier { tier: what.tier, source },
+            (Step::Jail, _) => Self::Jail {
+                kind: what.jail.unwrap_or(JailKind::Namespace),
+                detail: detail.unwrap_or_else(|| "could not map the user of the agent".to_owned()),
+                source,
+            },
             (Step::Folder, Errno::NOENT) => Self::NoFolder { folder: folder() },
             (Step::Folder, _) => Self::Folder { folder: folder(), source },
             (Step::Program, Errno::NOENT) if what.folder.join(what.program).is_file() => {
@@ -165,4 +184,5 @@ pub(super) struct Attempt<'a> {
     pub(super) folder: &'a Path,
     pub(super) guard: &'a Path,
     pub(super) tier: Tier,
+    pub(super) jail: Option<JailKind>,
 }

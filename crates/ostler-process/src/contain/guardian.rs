@@ -6,13 +6,14 @@
 //! closes Ostler's end when Ostler ends in any way, and nobody else has a copy of it.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_agent::jail::JailReport;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::{
@@ -25,8 +26,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::ending::{Family, KILL_LIMIT, Reach};
 use super::leaf::Leaf;
-use super::wire::{self, Brief, Demand, Farewell, Order, Refusal, Report, ShimBrief, Step};
+use super::wire::{self, Brief, Demand, Farewell, Order, Refusal, Report, ShimBrief, ShimReport, Step};
 use super::{Exit, SHIM, Tier};
+use crate::jail::write_id_maps;
 
 /// How long the shim may take to become the agent: two execs, of which the second may be from a slow disk.
 const SHIM_LIMIT: Duration = Duration::from_secs(20);
@@ -81,7 +83,7 @@ fn serve() -> io::Result<()> {
         let Some((brief, descriptors)) = wire::receive::<Brief>(&lifeline)? else { return Ok(()) };
         match Guardian::start(&lifeline, waiting, brief, descriptors) {
             Ok(mut guardian) => guardian.watch(lifeline, ears).await,
-            Err(Refusal { step, errno }) => wire::send(&lifeline, &Report::StartFailed { step, errno }, &[]),
+            Err(refusal) => wire::send(&lifeline, &Report::StartFailed(refusal), &[]),
         }
     })
 }
@@ -174,8 +176,8 @@ impl Guardian {
         let started = handed.map_err(fault).and_then(|()| {
             let tier = guardian.admit(brief.tier, brief.demand)?;
             let held = pidfd_open(leader, PidfdFlags::empty()).map_err(|errno| fault(errno.into()))?;
-            release(&mut status, lifeline)?;
-            wire::send(lifeline, &Report::Spawned { tier }, &[held.as_fd()]).map_err(fault)
+            let jail = release(&mut status, leader, lifeline)?;
+            wire::send(lifeline, &Report::Spawned { tier, jail }, &[held.as_fd()]).map_err(fault)
         });
         match started {
             Ok(()) => Ok(guardian),
@@ -290,8 +292,12 @@ async fn tell(reports: &mut OwnedWriteHalf, report: &Report) {
     }
 }
 
-/// Lets the contained shim go on, and waits until it has become the agent.
-fn release(status: &mut BlockingStream, lifeline: &BlockingStream) -> Result<(), Refusal> {
+/// Lets the contained shim continue, and waits until it has become the agent. Returns the wall that stands around it.
+fn release(
+    status: &mut BlockingStream,
+    shim: Pid,
+    lifeline: &BlockingStream,
+) -> Result<Option<JailReport>, Refusal> {
     let fault = |error: io::Error| refused(Step::Guard, &error);
     // Nothing is to be started for an owner who has gone meanwhile.
     let mut order = [0; 1];
@@ -301,9 +307,20 @@ fn release(status: &mut BlockingStream, lifeline: &BlockingStream) -> Result<(),
     }
     status.write_all(b"\n").map_err(fault)?;
     status.set_read_timeout(Some(SHIM_LIMIT)).map_err(fault)?;
-    let mut said = Vec::new();
-    status.read_to_end(&mut said).map_err(fault)?;
-    if said.is_empty() { Ok(()) } else { Err(wire::parse(&said).map_err(fault)?) }
+    let (mut reports, mut jail) = (io::BufReader::new(&*status), None);
+    let mut line = Vec::new();
+    while reports.read_until(b'\n', &mut line).map_err(fault)? > 0 {
+        match wire::parse(&line).map_err(fault)? {
+            ShimReport::NeedsIdMaps => {
+                write_id_maps(shim).map_err(|error| refused(Step::Jail, &error))?;
+                (&*status).write_all(b"\n").map_err(fault)?;
+            }
+            ShimReport::Jailed(report) => jail = Some(report),
+            ShimReport::Refused(refusal) => return Err(refusal),
+        }
+        line.clear();
+    }
+    Ok(jail)
 }
 
 fn is_first_of_its_namespace() -> bool {
@@ -321,5 +338,5 @@ fn exit(status: WaitStatus) -> Exit {
 }
 
 fn refused(step: Step, error: &io::Error) -> Refusal {
-    Refusal { step, errno: error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()) }
+    Refusal { step, errno: error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()), detail: None }
 }

@@ -120,6 +120,7 @@ fn encode(spawn: &Spawn<'_>, mark: &str) -> Result<Vec<u8>, StartError> {
         folder: spawn.cwd.clone(),
         arguments: spawn.args.clone(),
         environment,
+        jail: spawn.jail.clone(),
     };
     plan.encode().ok_or_else(|| StartError::Nul { program: spawn.program.clone() })
 }
@@ -150,7 +151,8 @@ impl Launch<'_> {
         ahead: &mut Option<Ahead>,
     ) -> Result<Contained, StartError> {
         let spawn = self.spawn;
-        let what = Attempt { program: &spawn.program, folder: &spawn.cwd, guard: &spawn.guard, tier };
+        let jail = spawn.jail.as_ref().map(|jail| jail.kind);
+        let what = Attempt { program: &spawn.program, folder: &spawn.cwd, guard: &spawn.guard, tier, jail };
         let fault = |source| StartError::Guard { guard: spawn.guard.clone(), source };
         let (pipes, streams) = Pipes::open(spawn.stdin).map_err(fault)?;
         let (guardian, ours) = match ahead.take_if(|ahead| ahead.fits(tier, &spawn.guard)) {
@@ -175,18 +177,18 @@ impl Launch<'_> {
         let stream = UnixStream::from_std(ours).map_err(fault)?;
         let first = tokio::time::timeout(START_LIMIT, first_report(&stream)).await;
         match first.map_err(|_| fault(io::ErrorKind::TimedOut.into()))?.map_err(fault)? {
-            Some((Report::Spawned { tier }, mut descriptors)) if descriptors.len() == 1 => {
+            Some((Report::Spawned { tier, jail }, mut descriptors)) if descriptors.len() == 1 => {
                 let leader = descriptors.remove(0);
                 let pid = pid_of(&leader).map_err(fault)?;
                 tracing::debug!(target: "ostler::run", run = spawn.run, pid, tier = tier.name(), "started");
                 let leaf = leaf.filter(|_| tier == Tier::Cgroup).map(Arc::new);
                 let reach = Reach { leaf, ancestor, mark: self.mark.clone() };
                 let lifeline = Lifeline::new(stream);
-                Ok(Contained::new(Launched { pipes, pid, tier, leader, lifeline, guardian, reach }))
+                Ok(Contained::new(Launched { pipes, pid, tier, jail, leader, lifeline, guardian, reach }))
             }
-            Some((Report::StartFailed { step, errno }, _)) => {
+            Some((Report::StartFailed(refusal), _)) => {
                 reaped(guardian).await;
-                Err(StartError::refused(step, errno, what))
+                Err(StartError::refused(refusal, what))
             }
             None if tier == Tier::PidNs => {
                 reaped(guardian).await;

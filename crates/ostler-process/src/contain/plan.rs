@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use crate::jail::Jail;
+
 /// Every part ends with a NUL, which none of them can contain.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -17,16 +19,19 @@ pub(super) struct Plan {
     pub(super) folder: PathBuf,
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: Vec<(OsString, OsString)>,
+    pub(super) jail: Option<Jail>,
 }
 
 impl Plan {
     /// `None` if a part contains a NUL, which no program can be given.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
-        let count = self.arguments.len().to_string();
-        let head = [self.program.as_os_str(), self.folder.as_os_str(), OsStr::new(&count)];
+        let jail = self.jail.as_ref().map(Jail::to_texts).unwrap_or_default();
+        let counts = [jail.len().to_string(), self.arguments.len().to_string()];
+        let [jails, arguments] = counts.each_ref().map(OsStr::new);
+        let head = [self.program.as_os_str(), self.folder.as_os_str(), jails, arguments];
         let variables = self.environment.iter().flat_map(|(name, value)| [name, value]);
-        let tail = self.arguments.iter().chain(variables).map(OsString::as_os_str);
+        let tail = jail.iter().chain(&self.arguments).chain(variables).map(OsString::as_os_str);
         for part in head.into_iter().chain(tail) {
             if part.as_bytes().contains(&0) {
                 return None;
@@ -42,13 +47,16 @@ impl Plan {
         let mut parts =
             bytes.strip_suffix(&[0])?.split(|byte| *byte == 0).map(|part| OsString::from_vec(part.to_vec()));
         let (program, folder) = (parts.next()?, PathBuf::from(parts.next()?));
-        let count: usize = parts.next()?.to_str()?.parse().ok()?;
+        let mut count = || parts.next()?.to_str()?.parse::<usize>().ok();
+        let (texts, count) = (count()?, count()?);
+        let jail: Vec<_> = parts.by_ref().take(texts).collect();
+        let jail = if texts == 0 { None } else { Some(Jail::from_texts(&jail)?) };
         let arguments: Vec<_> = parts.by_ref().take(count).collect();
         let mut environment = Vec::new();
         while let Some(name) = parts.next() {
             environment.push((name, parts.next()?));
         }
-        (arguments.len() == count).then_some(Self { program, folder, arguments, environment })
+        (arguments.len() == count).then_some(Self { program, folder, arguments, environment, jail })
     }
 }
 
@@ -69,6 +77,8 @@ pub(super) fn read(file: OwnedFd) -> io::Result<Plan> {
 
 #[cfg(test)]
 mod tests {
+    use ostler_agent::jail::{Access, JailKind, JailPolicy, Rule};
+
     use super::*;
 
     fn plan(arguments: &[&str], environment: &[(&str, &str)]) -> Plan {
@@ -77,7 +87,13 @@ mod tests {
             folder: "/a b".into(),
             arguments: arguments.iter().map(OsString::from).collect(),
             environment: environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            jail: None,
         }
+    }
+
+    fn jail() -> Jail {
+        let rules = vec![Rule { path: "/usr".into(), access: Access::Read }];
+        Jail { kind: JailKind::Namespace, policy: JailPolicy { rules, canary: "/c".into() } }
     }
 
     #[test]
@@ -86,6 +102,7 @@ mod tests {
             plan(&[], &[]),
             plan(&["", "-p", "two\nlines", ""], &[("A", ""), ("B", "=x")]),
             Plan { program: OsString::from_vec(vec![0xff, 0xfe]), ..plan(&["é"], &[]) },
+            Plan { jail: Some(jail()), ..plan(&["a"], &[("A", "1")]) },
         ] {
             let file = write(&plan.encode().unwrap()).unwrap();
             assert_eq!(read(file).unwrap(), plan);

@@ -17,7 +17,8 @@ use rustix::process::{Pid, Signal, getppid, ioctl_tiocsctty, set_parent_process_
 use rustix::termios::isatty;
 
 use super::plan::{self, Plan};
-use super::wire::{self, Refusal, ShimBrief, Step};
+use super::wire::{self, Refusal, ShimBrief, ShimReport, Step};
+use crate::jail::{self, Jail};
 use crate::working_directory::set_pwd;
 
 /// Where an ELF header ends that says for which machine it is.
@@ -35,7 +36,7 @@ pub(super) fn shim() -> ExitCode {
     let Err(refusal) = run(&mut status);
     if let Some(refusal) = refusal {
         // Without a guardian nobody needs to know.
-        let _ = wire::line(&refusal).and_then(|line| status.write_all(&line));
+        let _ = report(&mut status, &ShimReport::Refused(refusal));
     }
     ExitCode::FAILURE
 }
@@ -65,6 +66,9 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
         // One that was made for it. The session is new, so that it has none yet.
         ioctl_tiocsctty(&stdin).map_err(io::Error::from).map_err(at(Step::Contain))?;
     }
+    if let Some(jail) = &plan.jail {
+        enter(jail, status)?;
+    }
     std::env::set_current_dir(&plan.folder).map_err(at(Step::Folder))?;
     // Asked of the kernel, so that it is the directory that the agent is really in.
     set_pwd(&mut plan.environment, std::env::current_dir());
@@ -75,8 +79,25 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
     Err(Some(refused(Step::Program, &command.exec())))
 }
 
+/// Sets the wall, and reports it. The guardian writes the maps, because only a process outside may map more than one user.
+fn enter(jail: &Jail, status: &mut UnixStream) -> Result<(), Refusal> {
+    let entered = jail::enter(jail, || {
+        report(status, &ShimReport::NeedsIdMaps)?;
+        let mut go = [0];
+        status.read_exact(&mut go)
+    });
+    match entered {
+        Ok(found) => report(status, &ShimReport::Jailed(found)).map_err(|error| refused(Step::Guard, &error)),
+        Err(error) => Err(Refusal { detail: Some(error.to_string()), ..refused(Step::Jail, &error.source) }),
+    }
+}
+
+fn report(status: &mut UnixStream, report: &ShimReport) -> io::Result<()> {
+    status.write_all(&wire::line(report)?)
+}
+
 fn refused(step: Step, error: &io::Error) -> Refusal {
-    Refusal { step, errno: error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()) }
+    Refusal { step, errno: error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()), detail: None }
 }
 
 /// Says what the C library would hide: it gives a file that the kernel does not know to `/bin/sh`, which then complains

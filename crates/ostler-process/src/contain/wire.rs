@@ -7,6 +7,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use ostler_agent::jail::JailReport;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::{Exit, Tier};
 
 /// Refused when it differs: the binary was replaced while Ostler was running.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// The longest message is the brief, with a path of at most 4096 bytes in it.
 pub(super) const MESSAGE_BYTES: usize = 16 * 1024;
@@ -61,12 +62,10 @@ pub(super) enum Report {
     /// The first, with a pidfd of the leader.
     Spawned {
         tier: Tier,
+        jail: Option<JailReport>,
     },
     /// The first and last.
-    StartFailed {
-        step: Step,
-        errno: i32,
-    },
+    StartFailed(Refusal),
     LeaderExited {
         exit: Exit,
     },
@@ -95,23 +94,39 @@ pub(super) enum Farewell {
 pub(super) enum Step {
     Guard,
     Contain,
+    Jail,
     Folder,
     Program,
 }
 
-/// The first message to a shim, with the plan and the three streams. An empty line follows: go.
+/// The first message to a shim, with the plan and the three streams. An empty line follows: go. So does another one for
+/// each [`ShimReport::NeedsIdMaps`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShimBrief {
     pub(super) guardian: i32,
 }
 
-/// The only message from a shim. If it succeeds it says nothing: the kernel closes its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Messages from a shim. When it becomes the agent the kernel closes its end.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ShimReport {
+    /// It has made a user namespace, and waits.
+    NeedsIdMaps,
+    /// The wall stands.
+    Jailed(JailReport),
+    /// The last: it does not become the agent.
+    Refused(Refusal),
+}
+
+/// Why a start failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Refusal {
     pub(super) step: Step,
     pub(super) errno: i32,
+    /// More, where the step alone does not say it.
+    pub(super) detail: Option<String>,
 }
 
 pub(super) fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {

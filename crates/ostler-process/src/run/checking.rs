@@ -117,6 +117,7 @@ impl Run<'_> {
             stdin: Stdin::Null,
             run: id,
             tier: None,
+            jail: None,
             guard: self.plan.guard.clone(),
         };
         let mut child = match Contained::start(spawn).await {

@@ -204,6 +204,7 @@ impl Session {
             stdin: Stdin::Terminal(size),
             run: name,
             tier: None,
+            jail: None,
             guard,
         })
         .await?;

@@ -113,6 +113,7 @@ impl Ground {
             stdin: contain::Stdin::Terminal(Size::USUAL),
             run: &run,
             tier: None,
+            jail: None,
             guard: guard.clone(),
         })
         .await

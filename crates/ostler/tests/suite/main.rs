@@ -28,6 +28,8 @@ mod help;
 mod home_fixture;
 mod house;
 mod install;
+#[cfg(target_os = "linux")]
+mod jail;
 mod json_errors;
 #[cfg(target_os = "linux")]
 mod keys;

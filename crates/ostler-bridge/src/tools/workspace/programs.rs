@@ -121,7 +121,7 @@ pub(super) async fn run(
     let Order { program, args, env, cwd, within, stdout, stderr } = order;
     let guard = programs.guard.clone();
     let (run, tier) = (room.terms.run.as_str(), programs.tier);
-    let spawn = Spawn { program, args, env, cwd, stdin: Stdin::Null, run, tier, guard };
+    let spawn = Spawn { program, args, env, cwd, stdin: Stdin::Null, run, tier, jail: None, guard };
     let withdrawn = async {
         tokio::select! {
             () = cancelled.cancelled() => {}

@@ -58,6 +58,7 @@ impl Inner {
             stdin: Stdin::Null,
             run: "smoke",
             tier: None,
+            jail: None,
             guard: self.program,
         };
         let unstarted = |error: StartError| Failure::Runtime(std::io::Error::other(error));

@@ -24,6 +24,7 @@ pub(super) fn shell<'a>(run: &'a str, script: &str, tier: Tier) -> Spawn<'a> {
         stdin: Stdin::Null,
         run,
         tier: Some(tier),
+        jail: None,
         guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")),
     }
 }

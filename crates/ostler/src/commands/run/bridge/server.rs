@@ -93,6 +93,7 @@ pub(super) async fn reach(
         stdin: Stdin::Piped,
         run: around.run,
         tier: None,
+        jail: None,
         guard: around.guard.to_owned(),
     })
     .await
