@@ -7,9 +7,11 @@
 //! - `landlock`: the second wall inside, and the only one where namespaces are forbidden.
 //! - `canary`: the attempt that must fail once the wall stands.
 
+mod canary;
 mod capabilities;
 mod encoding;
 mod id_map;
+mod landlock;
 mod layout;
 mod mounts;
 mod namespace;
@@ -18,7 +20,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ostler_agent::jail::{JailKind, JailPolicy, JailReport};
+use rustix::io::Errno;
 
+pub use self::landlock::{LandlockError, LandlockReport, find_abi, restrict};
+pub use canary::{Canary, CanaryError, read_back};
 pub(crate) use id_map::write_id_maps;
 
 /// A wall to be set around a process.
@@ -32,37 +37,49 @@ pub struct Jail {
 
 /// A wall that could not be set. The process was not started.
 #[derive(Debug, thiserror::Error)]
-#[error("could not {action} {}", .path.display())]
-pub(crate) struct JailError {
-    pub(crate) action: &'static str,
-    pub(crate) path: PathBuf,
-    #[source]
-    pub(crate) source: io::Error,
+pub(crate) enum JailError {
+    #[error("could not {action} {}", .path.display())]
+    Namespace {
+        action: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Landlock(#[from] LandlockError),
+    #[error(transparent)]
+    Canary(#[from] CanaryError),
 }
 
 impl JailError {
     fn at<E: Into<io::Error>>(action: &'static str, path: &Path) -> impl FnOnce(E) -> Self + use<E> {
         let path = path.to_owned();
-        move |error| Self { action, path, source: error.into() }
+        move |error| Self::Namespace { action, path, source: error.into() }
+    }
+
+    /// The error number of the call that failed.
+    pub(crate) fn errno(&self) -> i32 {
+        match self {
+            Self::Namespace { source, .. } => source.raw_os_error().unwrap_or(Errno::IO.raw_os_error()),
+            Self::Landlock(error) => error.errno(),
+            Self::Canary(error) => error.errno(),
+        }
     }
 }
 
-/// Sets the wall around the calling process, which has one thread. `request_id_maps` returns once another process has
-/// written the maps of the new user namespace. After an error the process may be half inside: it must exit.
+/// Sets the wall around the calling process, which has one thread, and checks that it holds. `request_id_maps` returns
+/// once another process has written the maps of the new user namespace. After an error the process may be half inside:
+/// it must exit.
 pub(crate) fn enter(
     jail: &Jail,
     request_id_maps: impl FnOnce() -> io::Result<()>,
 ) -> Result<JailReport, JailError> {
-    match jail.kind {
-        JailKind::Namespace => {
-            namespace::enter(&jail.policy, request_id_maps)?;
-            capabilities::drop_all()?;
-            Ok(JailReport { kind: jail.kind, abi: None, not_enforced: Vec::new() })
-        }
-        JailKind::Landlock => Err(JailError {
-            action: "enforce Landlock for",
-            path: "/".into(),
-            source: io::ErrorKind::Unsupported.into(),
-        }),
+    let Jail { kind, policy } = jail;
+    if *kind == JailKind::Namespace {
+        namespace::enter(policy, request_id_maps)?;
     }
+    capabilities::drop_all()?;
+    let LandlockReport { abi, not_enforced } = restrict(policy, *kind)?;
+    read_back(policy, *kind, abi)?;
+    Ok(JailReport { kind: *kind, abi, not_enforced })
 }

@@ -88,8 +88,14 @@ fn enter(jail: &Jail, status: &mut UnixStream) -> Result<(), Refusal> {
     });
     match entered {
         Ok(found) => report(status, &ShimReport::Jailed(found)).map_err(|error| refused(Step::Guard, &error)),
-        Err(error) => Err(Refusal { detail: Some(error.to_string()), ..refused(Step::Jail, &error.source) }),
+        Err(error) => Err(Refusal { step: Step::Jail, errno: error.errno(), detail: Some(describe(&error)) }),
     }
+}
+
+/// An error with its causes.
+fn describe(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn report(status: &mut UnixStream, report: &ShimReport) -> io::Result<()> {

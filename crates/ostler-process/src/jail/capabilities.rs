@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set,
-    set_capabilities, set_no_new_privs,
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
 use super::JailError;
@@ -20,11 +20,24 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
 /// The kernel has 41 today; it says where they end.
 const MOST_CAPABILITIES: u32 = 64;
 
-/// Drops every capability that the process has in its user namespace but for those of files. Programs that are executed
-/// later get no more, whoever owns them.
+/// Drops every capability that the process has but for those of files. Programs that are executed later get no more,
+/// whoever owns them.
 pub(super) fn drop_all() -> Result<(), JailError> {
     let failed = |action| JailError::at::<Errno>(action, Path::new("/proc/self"));
     set_no_new_privs(true).map_err(failed("give up new privileges of"))?;
+    let held = capabilities(None).map_err(failed("read the capabilities of"))?.permitted;
+    // A plain user outside of a namespace has none, and may not change the limit, which nothing can reach any more.
+    if !held.is_empty() {
+        limit_to_kept()?;
+    }
+    clear_ambient_capability_set().map_err(failed("drop the ambient capabilities of"))?;
+    let kept = KEPT & held;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets).map_err(failed("drop the capabilities of"))
+}
+
+/// Limits what programs of root get when they are executed.
+fn limit_to_kept() -> Result<(), JailError> {
     for number in 0..MOST_CAPABILITIES {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         if KEPT.contains(capability) {
@@ -34,10 +47,10 @@ pub(super) fn drop_all() -> Result<(), JailError> {
             Ok(()) => {}
             // The number is past the last one.
             Err(Errno::INVAL) => break,
-            Err(errno) => return Err(failed("drop the capabilities of")(errno)),
+            Err(errno) => {
+                return Err(JailError::at("limit the capabilities of", Path::new("/proc/self"))(errno));
+            }
         }
     }
-    clear_ambient_capability_set().map_err(failed("drop the ambient capabilities of"))?;
-    let sets = CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: CapabilitySet::empty() };
-    set_capabilities(None, sets).map_err(failed("drop the capabilities of"))
+    Ok(())
 }
