@@ -66,13 +66,15 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
         // One that was made for it. The session is new, so that it has none yet.
         ioctl_tiocsctty(&stdin).map_err(io::Error::from).map_err(at(Step::Contain))?;
     }
+    // Our own program need not be there inside.
+    let own = head_of_ourselves();
     if let Some(jail) = &plan.jail {
         enter(jail, status)?;
     }
     std::env::set_current_dir(&plan.folder).map_err(at(Step::Folder))?;
     // Asked of the kernel, so that it is the directory that the agent is really in.
     set_pwd(&mut plan.environment, std::env::current_dir());
-    check(&plan).map_err(at(Step::Program))?;
+    check(&plan, &own).map_err(at(Step::Program))?;
     let mut command = Command::new(&plan.program);
     command.args(&plan.arguments).env_clear().envs(plan.environment);
     command.stdin(stdin).stdout(stdout).stderr(stderr);
@@ -108,14 +110,13 @@ fn refused(step: Step, error: &io::Error) -> Refusal {
 
 /// Says what the C library would hide: it gives a file that the kernel does not know to `/bin/sh`, which then complains
 /// about the first bytes of, say, a program for another machine; and it calls a folder "permission denied".
-fn check(plan: &Plan) -> io::Result<()> {
+fn check(plan: &Plan, own: &[u8]) -> io::Result<()> {
     let Some(path) = found(plan) else { return Ok(()) };
     if path.is_dir() {
         return Err(Errno::ISDIR.into());
     }
     let Ok(head) = head(&path) else { return Ok(()) };
-    let own = head_of_ourselves();
-    if is_runnable(&head, &own) || has_other_formats() { Ok(()) } else { Err(Errno::NOEXEC.into()) }
+    if is_runnable(&head, own) || has_other_formats() { Ok(()) } else { Err(Errno::NOEXEC.into()) }
 }
 
 /// The file that a name without a slash means.

@@ -14,7 +14,7 @@ enum Want {
 }
 use Want::{Kept, Works};
 
-const WAYS: [(&str, &str, Want); 33] = [
+const WAYS: [(&str, &str, Want); 34] = [
     ("read the workspace", "cat src/main.rs", Works),
     ("write in the workspace", "echo x > new && cat new && rm new", Works),
     ("write to the temporary directory", "echo x > /tmp/x && mktemp", Works),
@@ -28,7 +28,7 @@ const WAYS: [(&str, &str, Want); 33] = [
     ("symbolic link made before", "cat link", Kept),
     ("symbolic link made inside", "ln -s $R/home/.ssh/id mine; cat mine", Kept),
     ("hard link", "ln $R/home/.ssh/id hard", Kept),
-    ("canary", "cat $R/canary", Kept),
+    ("canary", "cat $CANARY", Kept),
     ("password hashes", "grep . /etc/shadow", Kept),
     ("write to the system", "echo x > /etc/x || touch /usr/x", Kept),
     ("write to the root", "touch /x", Kept),
@@ -37,6 +37,7 @@ const WAYS: [(&str, &str, Want); 33] = [
     ("files of a process outside", "readlink /proc/$HOST/fd/1", Kept),
     ("working directory of a process outside", "ls /proc/$HOST/cwd/", Kept),
     ("memory of a process outside", "head -c 1 /proc/$HOST/mem", Kept),
+    ("signal to a process outside", "kill -0 $HOST", Kept),
     ("hook of the repository", "echo x > .git/hooks/post-commit", Kept),
     ("configuration of the repository", "echo x >> .git/config", Kept),
     ("move the directory of the repository", "mv .git moved", Kept),

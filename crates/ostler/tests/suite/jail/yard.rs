@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use ostler_agent::jail::{Access, JailKind, JailPolicy, Rule};
 use ostler_process::contain::{self, Contained, Exit, Spawn};
-use ostler_process::jail::Jail;
+use ostler_process::jail::{Canary, Jail};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 
@@ -48,7 +48,6 @@ impl Yard {
         }
         for (path, text) in [
             ("home/.ssh/id", "secret"),
-            ("canary", "canary"),
             ("work/.git/config", "[core]\n"),
             ("work/.claude/settings.json", "{}"),
             ("work/src/main.rs", "fn main() {}"),
@@ -135,6 +134,7 @@ async fn this_process_is_the_other_one() {
 }
 
 async fn run_jailed(root: &Path, ostler: &str, kind: JailKind, script: &str) -> (String, Exit) {
+    let canary = Canary::create(root).unwrap();
     let spawn = Spawn {
         program: PathBuf::from("/bin/sh"),
         args: vec!["-c".into(), script.into()],
@@ -143,12 +143,13 @@ async fn run_jailed(root: &Path, ostler: &str, kind: JailKind, script: &str) -> 
             ("HOME".into(), root.join("home").into()),
             ("R".into(), root.into()),
             ("HOST".into(), std::process::id().to_string().into()),
+            ("CANARY".into(), canary.path().into()),
         ],
         cwd: root.join("work"),
         stdin: contain::Stdin::Null,
         run: "jail",
         tier: None,
-        jail: Some(Jail { kind, policy: policy(root) }),
+        jail: Some(Jail { kind, policy: policy(root, &canary) }),
         guard: PathBuf::from(ostler),
     };
     let mut contained = Contained::start(spawn).await.unwrap();
@@ -163,7 +164,7 @@ async fn run_jailed(root: &Path, ostler: &str, kind: JailKind, script: &str) -> 
     (out, exit)
 }
 
-pub(super) fn policy(root: &Path) -> JailPolicy {
+fn policy(root: &Path, canary: &Canary) -> JailPolicy {
     let rule = |path: PathBuf, access| Rule { path, access };
     let system = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"];
     let mut rules: Vec<Rule> = system.into_iter().map(|path| rule(path.into(), Access::Read)).collect();
@@ -176,5 +177,5 @@ pub(super) fn policy(root: &Path) -> JailPolicy {
     for path in ["work/.git/hooks", "work/.git/config", "work/.claude", "work/missing"] {
         rules.push(rule(root.join(path), Access::Guarded));
     }
-    JailPolicy { rules, canary: root.join("canary") }
+    JailPolicy { rules, canary: canary.path() }
 }
