@@ -11,11 +11,13 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, BitFlags, Errno, LandlockStatus, PathBeneath, RestrictSelf, Ruleset,
+    ABI, Access as _, AccessFs, BitFlags, LandlockStatus, PathBeneath, RestrictSelf, Ruleset,
     RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope, make_bitflags,
 };
 use ostler_agent::jail::{JailKind, JailPolicy};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, capabilities};
 
 use grants::{Grant, Rights};
 
@@ -88,11 +90,11 @@ impl LandlockError {
     /// The error number of the system call that failed, or the one that means the same.
     pub fn errno(&self) -> i32 {
         let errno = match self {
-            Self::NotImplemented => rustix::io::Errno::NOSYS,
-            Self::NotEnabled => rustix::io::Errno::OPNOTSUPP,
-            Self::OldAbi { .. } => rustix::io::Errno::PROTONOSUPPORT,
+            Self::NotImplemented => Errno::NOSYS,
+            Self::NotEnabled => Errno::OPNOTSUPP,
+            Self::OldAbi { .. } => Errno::PROTONOSUPPORT,
             Self::Failed { source, .. } => {
-                return source.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
+                return source.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
             }
         };
         errno.raw_os_error()
@@ -139,6 +141,8 @@ fn usable_abi(status: Result<u32, LandlockError>) -> Result<u32, LandlockError> 
 /// Restricts the calling process, which has one thread, to what the policy grants. The program that it executes and all
 /// that it starts inherit the restriction and cannot lift it. Descriptors that are open already stay as they are.
 ///
+/// Capabilities stay as they are: the caller drops those of root before, because some lead past Landlock.
+///
 /// - [`JailKind::Landlock`]: the only wall. Fails where Landlock is missing or older than ABI 3.
 /// - [`JailKind::Namespace`]: the second wall, set inside the new file system. Where Landlock is missing or too old the
 ///   first wall stands alone, and the report says what is not enforced then.
@@ -157,8 +161,21 @@ pub fn restrict(policy: &JailPolicy, wall: JailKind) -> Result<LandlockReport, L
     if abi.is_some() {
         enforce(&plan.grants)?;
     }
-    let not_enforced = missing_features(wall, abi).map(str::to_owned).chain(plan.not_enforced).collect();
+    let mut not_enforced: Vec<String> =
+        missing_features(wall, abi).map(str::to_owned).chain(plan.not_enforced).collect();
+    if wall == JailKind::Landlock && has_capabilities_beyond_files()? {
+        not_enforced.push("what capabilities allow beyond files".to_owned());
+    }
     Ok(LandlockReport { abi, not_enforced })
+}
+
+/// Some capabilities lead past Landlock: with `CAP_PERFMON` Linux 6.18 lets a process read the environment of any other.
+fn has_capabilities_beyond_files() -> Result<bool, LandlockError> {
+    let of_files =
+        CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
+    let sets =
+        capabilities(None).map_err(LandlockError::at("read the capabilities of", Path::new("/proc/self")))?;
+    Ok(!sets.permitted.difference(of_files).is_empty())
 }
 
 /// What Landlock cannot refuse in this version, and no other wall does.
@@ -190,13 +207,17 @@ fn enforce(grants: &[Grant]) -> Result<(), LandlockError> {
     for grant in grants {
         let Some((file, kind)) = open(&grant.path)? else { continue };
         let rule = PathBeneath::new(file, rights(grant.rights, kind));
-        let added = ruleset.add_rule(rule).map_err(to_io);
-        ruleset = added.map_err(LandlockError::at("add a Landlock rule for", &grant.path))?;
+        match (&mut ruleset).add_rule(rule).map(drop).map_err(to_io) {
+            Ok(()) => {}
+            // A file of the kernel's own, like a namespace that is mounted somewhere: Landlock does not restrict those.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BADFD) => {}
+            Err(error) => return Err(LandlockError::at("add a Landlock rule for", &grant.path)(error)),
+        }
     }
     let status = ruleset.restrict_self().map_err(to_io);
     let status = status.map_err(LandlockError::at("enforce Landlock rules for", root))?;
     if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
-        let refused = rustix::io::Errno::OPNOTSUPP;
+        let refused = Errno::OPNOTSUPP;
         return Err(LandlockError::at("enforce Landlock rules for", root)(refused));
     }
     Ok(())
@@ -205,7 +226,6 @@ fn enforce(grants: &[Grant]) -> Result<(), LandlockError> {
 /// The file of a rule, whose path is free of links: one that has become a link since is not followed. `None` for what is
 /// missing and what the process cannot get to.
 fn open(path: &Path) -> Result<Option<(OwnedFd, FileType)>, LandlockError> {
-    use rustix::io::Errno;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let opened = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
     let found = opened.and_then(|file| {
@@ -235,7 +255,7 @@ fn rights(rights: Rights, kind: FileType) -> BitFlags<AccessFs> {
 }
 
 fn to_io(error: RulesetError) -> io::Error {
-    io::Error::from_raw_os_error(*Errno::from(error))
+    io::Error::from_raw_os_error(*landlock::Errno::from(error))
 }
 
 #[cfg(test)]

@@ -33,8 +33,12 @@ const DEVICES: [&str; 8] = [
     "/dev/pts",
 ];
 
-/// What programs ask about themselves and the machine. Never to be written: root could change the kernel's settings.
-const KERNEL: [&str; 2] = ["/proc", "/sys"];
+/// What programs ask about themselves. Never to be written: root could change the kernel's settings. Granted whole,
+/// because processes come and go.
+const PROCESSES: &str = "/proc";
+
+/// What programs ask about the machine. Readable, unless the policy says otherwise.
+const MACHINE: &str = "/sys";
 
 /// What a namespace has of its own.
 const PRIVATE: [&str; 3] = ["/dev", "/tmp", "/var/tmp"];
@@ -106,8 +110,8 @@ pub(super) fn plan_second_wall(policy: &JailPolicy) -> GrantPlan {
 pub(super) fn plan_only_wall(policy: &JailPolicy) -> Result<GrantPlan, LandlockError> {
     let effects = resolve(policy)?;
     let mut plan = GrantPlan { grants: Vec::new(), not_enforced: unkept(policy, &effects) };
-    let base = DEVICES.map(|path| (path, Rights::UseDevice)).into_iter();
-    for (path, rights) in base.chain(KERNEL.map(|path| (path, Rights::Read))) {
+    let devices = DEVICES.map(|path| (path, Rights::UseDevice));
+    for (path, rights) in devices.into_iter().chain([(PROCESSES, Rights::Read)]) {
         if let Ok(path) = Path::new(path).canonicalize() {
             plan.grant(&path, rights);
         }
@@ -126,7 +130,7 @@ pub(super) fn plan_only_wall(policy: &JailPolicy) -> Result<GrantPlan, LandlockE
 
 /// What each rule says about the file that it leads to. Rules for what does not exist say nothing.
 fn resolve(policy: &JailPolicy) -> Result<Effects, LandlockError> {
-    let mut effects = Effects::new();
+    let mut effects = Effects::from([(PathBuf::from(MACHINE), Effect::Read)]);
     for rule in &policy.rules {
         let path = canonical(&rule.path).map_err(LandlockError::at("resolve", &rule.path))?;
         let effect = match &rule.access {
@@ -166,16 +170,24 @@ fn canonical(path: &Path) -> io::Result<Option<PathBuf>> {
 
 /// The outermost directory above `path` that may be changed.
 fn writable_above<'a>(path: &Path, effects: &'a Effects) -> Option<&'a Path> {
-    let is_above = |(above, effect): &(&PathBuf, &Effect)| {
-        **effect == Effect::Write && path != above.as_path() && path.starts_with(above)
-    };
-    effects.iter().find(is_above).map(|(above, _)| above.as_path())
+    let writable = effects.iter().filter(|(_, effect)| **effect == Effect::Write);
+    writable.map(|(above, _)| above.as_path()).find(|above| is_above(above, path))
 }
 
-/// What is hidden and can be: all but what lies in a directory that may be changed.
+/// The outermost directory above `path` that is granted whole.
+fn whole_above<'a>(path: &Path, effects: &'a Effects) -> Option<&'a Path> {
+    let processes = Path::new(PROCESSES);
+    writable_above(path, effects).or_else(|| is_above(processes, path).then_some(processes))
+}
+
+fn is_above(above: &Path, path: &Path) -> bool {
+    path != above && path.starts_with(above)
+}
+
+/// What is hidden and can be: all but what lies in a directory that is granted whole.
 fn kept_hidden(effects: &Effects) -> Vec<&Path> {
     let hidden = effects.iter().filter(|(_, effect)| **effect == Effect::Hidden);
-    hidden.map(|(path, _)| path.as_path()).filter(|path| writable_above(path, effects).is_none()).collect()
+    hidden.map(|(path, _)| path.as_path()).filter(|path| whole_above(path, effects).is_none()).collect()
 }
 
 /// Grants reading below `path`, but for what is hidden.
@@ -217,12 +229,12 @@ fn unkept(policy: &JailPolicy, effects: &Effects) -> Vec<String> {
     let mut guarded: BTreeMap<&Path, Vec<&Path>> = BTreeMap::new();
     let mut hidden = guarded.clone();
     for (path, effect) in effects {
-        let list = match effect {
+        let (list, above) = match effect {
             Effect::Write => continue,
-            Effect::Read | Effect::Guarded => &mut guarded,
-            Effect::Hidden => &mut hidden,
+            Effect::Read | Effect::Guarded => (&mut guarded, writable_above(path, effects)),
+            Effect::Hidden => (&mut hidden, whole_above(path, effects)),
         };
-        if let Some(above) = writable_above(path, effects) {
+        if let Some(above) = above {
             list.entry(above).or_default().push(path.strip_prefix(above).unwrap_or(path));
         }
     }

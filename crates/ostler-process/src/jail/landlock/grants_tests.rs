@@ -180,3 +180,22 @@ fn inside_a_namespace_only_writing_is_restricted() {
     assert_eq!(of_tree, rows.iter().collect::<Vec<_>>());
     assert_eq!(plan.not_enforced, [""; 0]);
 }
+
+#[test]
+fn what_is_hidden_of_the_machine_is_hidden_and_of_processes_is_reported() {
+    let rule = |path: &str, access| Rule { path: path.into(), access };
+    let rights = |rules: Vec<Rule>, path: &str| {
+        let plan = plan_only_wall(&JailPolicy { rules, canary: "/canary".into() }).unwrap();
+        let grant = plan.grants.iter().find(|grant| grant.path == Path::new(path)).map(|grant| grant.rights);
+        (grant, plan.not_enforced)
+    };
+    assert_eq!(rights(Vec::new(), "/sys"), (Some(Rights::Read), Vec::new()));
+    assert_eq!(rights(vec![rule("/sys", Access::Hidden)], "/sys"), (None, Vec::new()));
+    // Some machines forbid to list it, and then hiding it takes nothing away from what is above.
+    let (grant, not_enforced) = rights(vec![rule("/sys/kernel", Access::Hidden)], "/sys");
+    assert!(grant != Some(Rights::Read) && not_enforced.is_empty(), "{grant:?} {not_enforced:?}");
+    let (grant, not_enforced) = rights(vec![rule("/proc/sys", Access::Hidden)], "/proc");
+    assert_eq!((grant, not_enforced), (Some(Rights::Read), vec!["hidden files in /proc: sys".to_owned()]));
+    let (_, not_enforced) = rights(vec![rule("/proc/sys", Access::Guarded)], "/proc");
+    assert_eq!(not_enforced, [""; 0]);
+}

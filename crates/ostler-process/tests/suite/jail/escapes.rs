@@ -100,7 +100,13 @@ const NOT_KEPT: &[Row] = &[
     row(&[&["stat", "TOP/out/secret"]], "ok"),
     row(&[&["write", "TOP/ws/guarded"]], "ok"),
     row(&[&["cd", "TOP/out"]], "ok"),
+    row(&[&["write", "TTY"]], "ok"),
+    row(&[&["tcp", "ADDRESS"]], "ok"),
 ];
+
+/// Kept from ABI 9 on.
+const PATHNAME_SOCKETS: [&[Row]; 2] =
+    [&[row(&[&["connect", "TOP/out/socket"]], "ok")], &[row(&[&["connect", "TOP/out/socket"]], "EACCES")]];
 
 fn expect_rows(rows: &[Row]) {
     if landlock_abi().is_none() {
@@ -142,4 +148,6 @@ fn what_is_not_granted_fails_behind_landlock() {
 #[test]
 fn what_landlock_cannot_keep_is_as_documented() {
     expect_rows(NOT_KEPT);
+    let [open, closed] = PATHNAME_SOCKETS;
+    expect_rows(if landlock_abi() < Some(9) { open } else { closed });
 }

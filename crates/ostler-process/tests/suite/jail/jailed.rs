@@ -28,10 +28,18 @@ mod linux {
     #[serde(deny_unknown_fields)]
     struct Task {
         wall: Option<JailKind>,
+        capabilities: Capabilities,
         rules: Vec<(PathBuf, String, Option<PathBuf>)>,
         canary: PathBuf,
         /// A verb and what it needs. They share the process, one after the other.
         attempts: Vec<Vec<String>>,
+    }
+
+    #[derive(Deserialize, PartialEq)]
+    #[serde(rename_all = "lowercase")]
+    enum Capabilities {
+        Drop,
+        Keep,
     }
 
     pub(super) fn run() -> Result<Value, Box<dyn std::error::Error>> {
@@ -42,7 +50,9 @@ mod linux {
         let report = match task.wall {
             None => None,
             Some(kind) => {
-                drop_capabilities()?;
+                if task.capabilities == Capabilities::Drop {
+                    drop_capabilities()?;
+                }
                 Some(restrict(&policy, kind)?)
             }
         };
@@ -59,8 +69,8 @@ mod linux {
         }))
     }
 
-    /// Some of root's capabilities lead past Landlock: since Linux 6.18 or so `CAP_PERFMON` reads `/proc/PID/environ` of
-    /// anybody. So a wall is only one without them. Those of files stay.
+    /// As whoever sets a wall has to: with `CAP_PERFMON` or `CAP_SYS_ADMIN`, Linux 6.18 lets a process behind Landlock read
+    /// `/proc/PID/environ` of any other. Those for files stay.
     fn drop_capabilities() -> io::Result<()> {
         let kept = CapabilitySet::CHOWN
             | CapabilitySet::DAC_OVERRIDE

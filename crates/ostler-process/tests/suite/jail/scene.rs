@@ -2,6 +2,8 @@
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -11,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use ostler_agent::jail::JailKind;
 use ostler_process::jail::{Canary, find_abi};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -78,11 +81,13 @@ fn open_folder() -> TempDir {
 /// granted. All belong to the user who makes the attempts.
 pub(super) struct Scene {
     user: User,
+    capabilities: &'static str,
     root: PathBuf,
     sleeper: Child,
     abstract_name: String,
+    network: TcpListener,
     canary: Canary,
-    _listeners: [UnixListener; 2],
+    _listeners: [UnixListener; 3],
     _folder: TempDir,
 }
 
@@ -115,6 +120,8 @@ impl Scene {
         let abstract_name = root.display().to_string();
         let listeners = [
             UnixListener::bind(root.join("out/socket")).unwrap(),
+            // An entry that is neither a file nor a directory is granted, too.
+            UnixListener::bind(root.join("split/socket")).unwrap(),
             UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name).unwrap()).unwrap(),
         ];
         let canary = Canary::create(&root.join("out/dir")).unwrap();
@@ -122,7 +129,24 @@ impl Scene {
             give_away(&root);
         }
         let sleeper = user.command(Path::new("sleep")).arg("600").stdin(Stdio::null()).spawn().unwrap();
-        Self { user, root, sleeper, abstract_name, canary, _listeners: listeners, _folder: folder }
+        Self {
+            user,
+            capabilities: "drop",
+            root,
+            sleeper,
+            abstract_name,
+            network: TcpListener::bind("127.0.0.1:0").unwrap(),
+            canary,
+            _listeners: listeners,
+            _folder: folder,
+        }
+    }
+
+    /// The wall is set by a process that keeps what root may do.
+    pub(super) fn with_capabilities(self) -> Self {
+        let mut scene = self;
+        scene.capabilities = "keep";
+        scene
     }
 
     pub(super) fn rules(&self) -> Vec<Value> {
@@ -137,7 +161,7 @@ impl Scene {
     }
 
     /// What the program prints. In its words, `TOP` is the folder of the scene, `PID` the process outside, `NAME` the
-    /// abstract socket.
+    /// abstract socket, `TTY` a terminal, `ADDRESS` a TCP listener.
     pub(super) fn try_all(
         &self,
         program: &Program,
@@ -145,14 +169,22 @@ impl Scene {
         rules: &[Value],
         attempts: &[&[&str]],
     ) -> Value {
+        // Closing one takes milliseconds, so only where it is needed.
+        let needs_terminal = attempts.iter().any(|words| words.contains(&"TTY"));
+        let (_terminal, terminal_path) = needs_terminal.then(|| open_terminal(self.user)).unzip();
+        let names = [
+            ("TOP", self.root.display().to_string()),
+            ("PID", self.sleeper.id().to_string()),
+            ("NAME", self.abstract_name.clone()),
+            ("TTY", terminal_path.unwrap_or_default()),
+            ("ADDRESS", self.network.local_addr().unwrap().to_string()),
+        ];
         let word = |word: &&str| {
-            let top = self.root.display().to_string();
-            let pid = self.sleeper.id().to_string();
-            word.replace("TOP", &top).replace("PID", &pid).replace("NAME", &self.abstract_name)
+            names.iter().fold((*word).to_owned(), |word, (name, value)| word.replace(name, value))
         };
         let attempts: Vec<Vec<String>> =
             attempts.iter().map(|words| words.iter().map(word).collect()).collect();
-        let task = json!({"wall": wall, "rules": rules, "canary": self.canary.path(), "attempts": attempts});
+        let task = json!({"wall": wall, "capabilities": self.capabilities, "rules": rules, "canary": self.canary.path(), "attempts": attempts});
         let mut command = self.user.command(&program.path);
         command.env_clear().env("PATH", "/usr/bin:/bin").current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -170,6 +202,18 @@ impl Drop for Scene {
         let _ = self.sleeper.kill();
         let _ = self.sleeper.wait();
     }
+}
+
+/// A terminal that is nothing to the process behind the wall.
+fn open_terminal(owner: User) -> (OwnedFd, String) {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let path = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    if owner == User::Plain {
+        give_away(Path::new(&path));
+    }
+    (terminal, path)
 }
 
 fn give_away(path: &Path) {
