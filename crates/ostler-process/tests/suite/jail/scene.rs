@@ -66,9 +66,15 @@ impl Program {
     pub(super) fn new() -> Self {
         let folder = open_folder();
         let path = folder.path().join("jailed");
-        fs::copy(env!("CARGO_BIN_EXE_ostler-jailed"), &path).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_ostler-jailed").as_ref(), &path);
         Self { path, _folder: folder }
     }
+}
+
+/// Copies by another process: a program that this one writes can be inherited, open, by a child of another test, and
+/// is then busy.
+fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
 
 fn open_folder() -> TempDir {
@@ -113,7 +119,7 @@ impl Scene {
             fs::write(root.join(file), "text").unwrap();
         }
         for tool in ["ws/tool", "ro/tool", "out/tool"] {
-            fs::copy("/bin/true", root.join(tool)).unwrap();
+            copy_program("/bin/true".as_ref(), &root.join(tool));
         }
         symlink(root.join("out/secret"), root.join("ws/link")).unwrap();
         symlink("../out", root.join("ws/link-dir")).unwrap();
