@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::canonical::Message;
 use crate::endpoint::{Configuration, Provider};
 use crate::event::{AgentEvent, Usage};
+use crate::jail::{AgentState, StatePlaces};
 use crate::package::Package;
 use crate::prices::{Observed, Prices};
 use crate::quiet_cause::Answer;
@@ -367,6 +368,10 @@ pub trait Agent: Sync {
     /// Where its own record of a session is, if it keeps one.
     fn transcript(&self, _whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         None
+    }
+    /// What it keeps on disk for itself, and what of that a run may change.
+    fn state(&self, _places: &StatePlaces<'_>) -> AgentState {
+        AgentState::default()
     }
 }
 

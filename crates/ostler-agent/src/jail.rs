@@ -1,9 +1,33 @@
 //! What a jailed process can reach. Decided here, without a look at the machine; `ostler-process` has the kernel
 //! enforce it before the process becomes the agent.
 
+mod agent_state;
+mod decision;
+mod denial;
+mod environment;
+mod facts;
+mod never;
+mod program;
+mod refusal;
+mod repository;
+mod rule_set;
+mod search_path;
+pub(crate) mod state;
+mod system;
+mod toolchains;
+#[cfg(test)]
+mod world;
+
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+pub use decision::{JailEnvironment, RunJail};
+pub use denial::{Denial, Opening, Wanted};
+pub use facts::{CacheLayers, ConfigWrites, GitFacts, JailFacts, JailLevel, NestedRepository, Repository};
+pub use refusal::{EntryFault, JailRefusal, WorkspaceFault};
+pub use repository::CONFIGURATION;
+pub use state::{AgentState, StateEntry, StateForm, StateList, StatePlaces};
 
 /// What a jailed process can reach in the file system. What no rule grants does not exist for it.
 #[derive(Debug, Clone, PartialEq, Eq)]

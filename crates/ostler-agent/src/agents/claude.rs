@@ -22,6 +22,7 @@ mod running_cost;
 mod screen;
 mod screen_change;
 mod seed;
+mod state;
 mod terminal;
 mod transcript;
 
@@ -35,6 +36,7 @@ use crate::bridge::SERVER;
 use crate::canonical::Message;
 use crate::endpoint::{Configuration, Provider};
 use crate::event::Usage;
+use crate::jail::{AgentState, StatePlaces};
 use crate::package::{Native, Package};
 use crate::source::Twins;
 use crate::terminal::Interactive;
@@ -119,6 +121,9 @@ impl Agent for Claude {
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         Some(transcript::place(whereabouts))
     }
+    fn state(&self, places: &StatePlaces<'_>) -> AgentState {
+        state::state(places)
+    }
 }
 
 impl Agent for ClaudeTerminal {
@@ -172,6 +177,9 @@ impl Agent for ClaudeTerminal {
     }
     fn transcript(&self, whereabouts: &Whereabouts<'_>) -> Option<TranscriptPlace> {
         Claude.transcript(whereabouts)
+    }
+    fn state(&self, places: &StatePlaces<'_>) -> AgentState {
+        Claude.state(places)
     }
 }
 

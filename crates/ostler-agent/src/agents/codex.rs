@@ -8,6 +8,7 @@ mod launch;
 mod provider;
 mod remembered;
 mod rollout;
+mod state;
 
 pub(crate) use remembered::remembered;
 
@@ -18,6 +19,7 @@ use crate::agent::{
 use crate::bridge::SERVER;
 use crate::endpoint::{Configuration, Provider};
 use crate::event::Usage;
+use crate::jail::{AgentState, StatePlaces};
 use crate::package::{Native, Package};
 
 /// The npm package of Codex.
@@ -118,6 +120,9 @@ impl Agent for Codex {
             folder: whereabouts.folder("CODEX_HOME", ".codex").join("sessions"),
             suffix: format!("-{}.jsonl", whereabouts.session),
         })
+    }
+    fn state(&self, places: &StatePlaces<'_>) -> AgentState {
+        state::state(places)
     }
 }
 

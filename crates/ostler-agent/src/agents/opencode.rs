@@ -9,6 +9,7 @@ mod log;
 mod model_prices;
 mod remembered;
 mod settings;
+mod state;
 
 pub(crate) use remembered::remembered;
 
@@ -20,6 +21,7 @@ use crate::agent::{
 };
 use crate::bridge::SERVER;
 use crate::event::Usage;
+use crate::jail::{AgentState, StatePlaces};
 use crate::package::{Native, Package};
 
 /// The npm package of OpenCode.
@@ -107,6 +109,9 @@ impl Agent for OpenCode {
         let folder = whereabouts.folder("XDG_DATA_HOME", ".local/share").join("opencode");
         let files = ["opencode.db-wal", "opencode.db"].map(|name| folder.join(name));
         Some(TranscriptPlace::Growth { files: files.into() })
+    }
+    fn state(&self, places: &StatePlaces<'_>) -> AgentState {
+        state::state(places)
     }
 }
 

@@ -350,7 +350,7 @@ pub(super) fn place(whereabouts: &Whereabouts<'_>) -> TranscriptPlace {
 }
 
 /// Each UTF-16 unit that is no ASCII letter or digit becomes `-`; what is longer than 200 is cut and gets a hash.
-fn slug(workspace: &Path) -> String {
+pub(super) fn slug(workspace: &Path) -> String {
     let path = workspace.to_string_lossy();
     let units: Vec<u16> = path.encode_utf16().collect();
     let letter =

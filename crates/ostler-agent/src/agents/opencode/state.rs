@@ -1,0 +1,48 @@
+//! What OpenCode keeps on disk: below the four XDG directories.
+
+use crate::jail::state::{AgentState, StateEntry, StateForm, StateList, StatePlaces};
+
+/// One database for all projects. `storage/` is what earlier versions had in its place.
+const SESSIONS: &[&str] = &["opencode.db*", "opencode-*", "snapshot/", "storage/"];
+
+/// Settings and instructions that the next start obeys, code among them.
+const SETTINGS: &[&str] = &[
+    "AGENTS.md",
+    "config.json",
+    "opencode.json",
+    "opencode.jsonc",
+    "tui.json",
+    "agent/",
+    "agents/",
+    "command/",
+    "commands/",
+    "mode/",
+    "modes/",
+    "plugin/",
+    "plugins/",
+    "skill/",
+    "skills/",
+    "themes/",
+    "tool/",
+    "tools/",
+];
+
+pub(super) fn state(places: &StatePlaces<'_>) -> AgentState {
+    let folder = |variable, usual| places.folder(variable, usual).join("opencode");
+    let data = folder("XDG_DATA_HOME", ".local/share");
+    let config = folder("XDG_CONFIG_HOME", ".config");
+    let cache = folder("XDG_CACHE_HOME", ".cache");
+    let kept = folder("XDG_STATE_HOME", ".local/state");
+    let mut state = AgentState::default();
+    state.add(StateList::Credentials, &data, &["auth.json", "mcp-auth.json"]);
+    state.add(StateList::Sessions, &data, SESSIONS);
+    state.add(StateList::Private, &data, &["bin/", "log/", "repos/", "tool-output/"]);
+    state.add(StateList::Settings, &config, SETTINGS);
+    state.add(StateList::Private, &config, &[".gitignore", "package.json", "bun.lock", "node_modules/"]);
+    let named = ["OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR"].into_iter().filter_map(|name| places.named(name));
+    let settings = |path| StateEntry { path, form: StateForm::Directory, list: StateList::Settings };
+    state.entries.extend(named.map(settings));
+    state.directories = vec![data, config, cache, kept];
+    state.create = state.directories.clone();
+    state
+}

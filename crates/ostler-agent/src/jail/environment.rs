@@ -1,0 +1,75 @@
+//! What the environment of an agent gains and loses in a jail.
+
+use super::JailFacts;
+
+/// Variables for temporary files. The first one is always set.
+const TEMPORARY: [&str; 4] = ["TMPDIR", "TMP", "TEMP", "TEMPDIR"];
+
+/// Variables that name a socket, or something that is of no use without one: none of them can be reached.
+const SOCKETS: &[&str] = &[
+    "ALACRITTY_SOCKET",
+    "AT_SPI_BUS_ADDRESS",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "EMACS_SERVER_FILE",
+    "GNOME_KEYRING_CONTROL",
+    "GPG_AGENT_INFO",
+    "HYPRLAND_INSTANCE_SIGNATURE",
+    "I3SOCK",
+    "ICEAUTHORITY",
+    "KITTY_LISTEN_ON",
+    "NIRI_SOCKET",
+    "NOTIFY_SOCKET",
+    "NVIM",
+    "NVIM_LISTEN_ADDRESS",
+    "PIPEWIRE_REMOTE",
+    "PULSE_SERVER",
+    "SESSION_MANAGER",
+    "SSH_AGENT_PID",
+    "SSH_AUTH_SOCK",
+    "STY",
+    "SWAYSOCK",
+    "TMUX",
+    "TMUX_PANE",
+    "VSCODE_GIT_IPC_HANDLE",
+    "VSCODE_IPC_HOOK",
+    "VSCODE_IPC_HOOK_CLI",
+    "WAYLAND_DISPLAY",
+    "WAYLAND_SOCKET",
+    "WEZTERM_UNIX_SOCKET",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Variables that name a socket if their value begins like this; else they name a host.
+const SOCKETS_BY_VALUE: [(&str, &str); 6] = [
+    ("BUILDKIT_HOST", "unix:"),
+    ("CONTAINER_HOST", "unix:"),
+    ("DISPLAY", ":"),
+    ("DISPLAY", "unix"),
+    ("DOCKER_HOST", "unix:"),
+    ("PODMAN_HOST", "unix:"),
+];
+
+/// Programs that ask a person for a password: nobody is there, and most reach a socket for it.
+const ASKS: [&str; 3] = ["GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS"];
+
+/// The variables to remove, of those that are set.
+pub(super) fn removed(facts: &JailFacts<'_>) -> Vec<String> {
+    let value = |name: &str| (facts.variable)(name);
+    let sockets = SOCKETS.iter().chain(&ASKS).filter(|name| value(name).is_some()).copied();
+    let by_value = SOCKETS_BY_VALUE.iter();
+    let by_value = by_value.filter(|(name, start)| value(name).is_some_and(|value| value.starts_with(start)));
+    let mut removed: Vec<String> =
+        sockets.chain(by_value.map(|(name, _)| *name)).map(str::to_owned).collect();
+    removed.dedup();
+    removed
+}
+
+/// The variables for temporary files, and their directory.
+pub(super) fn temporary(facts: &JailFacts<'_>) -> Vec<(String, String)> {
+    let folder = super::decision::temporary(facts.private).display().to_string();
+    let names = TEMPORARY.iter().enumerate();
+    let set = names.filter(|(at, name)| *at == 0 || (facts.variable)(name).is_some());
+    set.map(|(_, name)| ((*name).to_owned(), folder.clone())).collect()
+}
