@@ -10,6 +10,7 @@
 mod canary;
 mod capabilities;
 mod encoding;
+pub mod facts;
 mod id_map;
 mod landlock;
 mod layout;

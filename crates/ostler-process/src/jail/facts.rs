@@ -1,0 +1,56 @@
+//! Looks at the machine for what the decision about a jail is made from. A workspace may be hostile: nothing is granted
+//! because a file in it says so.
+
+mod nested;
+mod repository;
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use ostler_agent::jail::{GitFacts, Wanted};
+use rustix::fs::Access;
+
+pub use nested::{DEEPEST, MOST_DIRECTORIES, MOST_ENTRIES};
+
+/// The repositories around and in a workspace, whose links are resolved.
+pub fn git_facts(workspace: &Path) -> GitFacts {
+    let (repository, is_whole) = repository::find(workspace);
+    let mut facts = nested::search(workspace, repository.as_ref());
+    facts.is_complete &= is_whole;
+    facts.repository = repository;
+    facts
+}
+
+/// A path with its links resolved; `None` if it does not exist.
+pub fn real_path(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
+}
+
+/// Whether the user could read or change a path without a jail. What does not exist can be changed if it could be made.
+pub fn could(path: &Path, wanted: Wanted) -> bool {
+    let may = |path: &Path, access| rustix::fs::access(path, access).is_ok();
+    match wanted {
+        Wanted::Read => may(path, Access::READ_OK),
+        Wanted::Write if path.symlink_metadata().is_ok() => may(path, Access::WRITE_OK),
+        Wanted::Write => path.parent().is_some_and(|parent| may(parent, Access::WRITE_OK)),
+    }
+}
+
+/// Makes the directories that a jail needs, for their owner alone. One that is a link, or is reached through one, is an
+/// error: whoever made the link would decide what the jail shows.
+pub fn create_directories(paths: &[PathBuf]) -> io::Result<()> {
+    for path in paths {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        if path.canonicalize()? != *path {
+            let text = format!("{} is reached through a link", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "facts_tests.rs"]
+mod tests;
