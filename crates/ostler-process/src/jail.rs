@@ -16,6 +16,7 @@ mod landlock;
 mod layout;
 mod mounts;
 mod namespace;
+mod trial;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use rustix::io::Errno;
 pub use self::landlock::{LandlockError, LandlockReport, find_abi, restrict};
 pub use canary::{Canary, CanaryError, read_back};
 pub(crate) use id_map::write_id_maps;
+pub use trial::{TrialError, try_wall};
 
 /// A wall to be set around a process.
 #[derive(Debug, Clone, PartialEq, Eq)]

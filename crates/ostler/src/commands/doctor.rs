@@ -1,6 +1,8 @@
 //! `ostler doctor`: what is fine here, what is missing, and what to do about it. Changes nothing.
 
 mod checks;
+#[cfg(target_os = "linux")]
+mod walls;
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -34,6 +34,8 @@ pub(super) async fn all(here: &Surroundings) -> Result<Vec<Finding>, Failure> {
     if cfg!(target_os = "linux") {
         findings.extend(kernel());
     }
+    #[cfg(target_os = "linux")]
+    findings.push(super::walls::find_walls().await);
     Ok(findings)
 }
 

@@ -157,8 +157,8 @@ async fn run_jailed(root: &Path, ostler: &str, kind: JailKind, script: &str) -> 
     assert_eq!(contained.jail().unwrap().kind, kind);
     let (mut out, mut err) = (String::new(), String::new());
     let (mut stdout, mut stderr) = (contained.stdout.take().unwrap(), contained.stderr.take().unwrap());
-    let (read_out, read_err) = tokio::join!(stdout.read_to_string(&mut out), stderr.read_to_string(&mut err));
-    (read_out.unwrap(), read_err.unwrap());
+    let both = tokio::try_join!(stdout.read_to_string(&mut out), stderr.read_to_string(&mut err));
+    both.unwrap();
     let exit = contained.leader_exit().await;
     assert_eq!(contained.kill_all().await, contain::Survivors(0));
     assert!(err.is_empty(), "{err}");
