@@ -13,6 +13,7 @@ use crate::jail::{AgentState, StatePlaces};
 use crate::package::Package;
 use crate::prices::{Observed, Prices};
 use crate::quiet_cause::Answer;
+use crate::repository_config::{ConfigEntry, Content, InstructionFiles};
 use crate::source::Twins;
 use crate::terminal::Interactive;
 pub use launch::{Activity, AsRoot, Launch, Permissions, Refusal, Session, Stdin, Task};
@@ -317,6 +318,18 @@ pub trait Agent: Sync {
     fn by_hand(&self, prompt: &str) -> ByHand;
     /// How to start it for a task with nobody watching: JSON records on stdout.
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal>;
+    /// What it executes or obeys of what a repository brings.
+    fn repository_config(&self) -> &'static [ConfigEntry] {
+        &[]
+    }
+    /// What of a repository's file was there before it edited that file by itself.
+    fn before_own_edits(&self, _path: &str, _bytes: &[u8]) -> Content {
+        Content::Whole
+    }
+    /// Instructions that it does not read by itself where the repository's configuration is kept from it.
+    fn instruction_files(&self) -> InstructionFiles {
+        InstructionFiles::default()
+    }
     /// Whether it refuses a prompt for its length, whatever its model would take.
     fn is_too_long(&self, _prompt: &str) -> bool {
         false

@@ -2,6 +2,7 @@
 //!
 //! - [`agent`]: what Ostler must know about one agent program; [`agents`]: the ones it knows, one file each.
 //! - [`package`]: where an agent program comes from; [`profile`]: settings for one process of it, out of its arguments.
+//! - [`repository_config`]: what a repository brings that an agent would execute or obey.
 //! - [`framer`], [`record`], [`event`]: bytes into lines, lines into records, records into what they mean.
 //! - [`failure`]: what kind of failure an agent reports; [`outcome`]: how a run ended.
 //! - [`run_event`]: what happened in a run, as it is kept; [`command_line`]: what it started, without secrets.
@@ -63,6 +64,7 @@ pub mod quiet_cause;
 pub mod record;
 pub mod remembering;
 pub mod reply;
+pub mod repository_config;
 pub mod run_event;
 pub mod smoke;
 pub mod source;

@@ -9,6 +9,7 @@
 //! - [`workspace`]: what changes in the folder that an agent works in; [`tail`]: files that an agent goes on writing.
 //! - [`run`]: one supervised task, from its prompt to its outcome.
 //! - [`control`]: the socket on which a live run is asked things; [`notify`]: telling somebody how it ended.
+//! - [`trust`]: whether the user trusts what a repository brings for an agent.
 //! - [`seeding`]: a conversation that an agent is to know, written as its own record.
 //! - [`stream`]: a live conversation with an agent over pipes.
 //! - [`terminal`]: agents that are driven through their own terminal program.
@@ -45,6 +46,7 @@ pub mod syntax;
 pub mod tail;
 #[cfg(target_os = "linux")]
 pub mod terminal;
+pub mod trust;
 mod watches;
 mod working_directory;
 pub mod workspace;

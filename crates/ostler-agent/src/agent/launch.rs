@@ -6,6 +6,7 @@ use super::PrivateFile;
 use crate::bridge::Access;
 use crate::offering::Own;
 use crate::profile::Profile;
+use crate::repository_config::RepositoryTrust;
 
 /// One prompt for an agent, and under which conditions.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +41,8 @@ pub struct Task<'a> {
     pub users_settings: Option<&'a str>,
     /// When it may act.
     pub activity: Activity,
+    /// Whether it may load what the repository brings for it.
+    pub repository: RepositoryTrust<'a>,
 }
 
 /// When an agent may act.
@@ -70,6 +73,7 @@ impl<'a> Task<'a> {
             max_cost: None,
             users_settings: None,
             activity: Activity::AfterTurns,
+            repository: RepositoryTrust::Nothing,
         }
     }
 }

@@ -17,6 +17,7 @@ mod prompt;
 mod provider;
 mod recorded;
 mod remembered;
+mod repository;
 mod result;
 mod running_cost;
 mod screen;
@@ -38,6 +39,7 @@ use crate::endpoint::{Configuration, Provider};
 use crate::event::Usage;
 use crate::jail::{AgentState, StatePlaces};
 use crate::package::{Native, Package};
+use crate::repository_config::{ConfigEntry, InstructionFiles};
 use crate::source::Twins;
 use crate::terminal::Interactive;
 
@@ -91,6 +93,12 @@ impl Agent for Claude {
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         launch::launch(task)
+    }
+    fn repository_config(&self) -> &'static [ConfigEntry] {
+        &repository::CONFIG
+    }
+    fn instruction_files(&self) -> InstructionFiles {
+        repository::INSTRUCTIONS
     }
     fn tool_name(&self, tool: &str) -> Option<String> {
         Some(format!("mcp__{SERVER}__{tool}"))
@@ -152,6 +160,12 @@ impl Agent for ClaudeTerminal {
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         terminal::Terminal.launch(task)
+    }
+    fn repository_config(&self) -> &'static [ConfigEntry] {
+        &repository::CONFIG
+    }
+    fn instruction_files(&self) -> InstructionFiles {
+        repository::INSTRUCTIONS
     }
     fn tool_name(&self, tool: &str) -> Option<String> {
         Claude.tool_name(tool)

@@ -7,6 +7,7 @@ mod decoder;
 mod launch;
 mod provider;
 mod remembered;
+mod repository;
 mod rollout;
 mod state;
 
@@ -21,6 +22,7 @@ use crate::endpoint::{Configuration, Provider};
 use crate::event::Usage;
 use crate::jail::{AgentState, StatePlaces};
 use crate::package::{Native, Package};
+use crate::repository_config::{ConfigEntry, InstructionFiles};
 
 /// The npm package of Codex.
 pub static CODEX: Package = Package {
@@ -103,6 +105,12 @@ impl Agent for Codex {
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         launch::launch(task)
+    }
+    fn repository_config(&self) -> &'static [ConfigEntry] {
+        &repository::CONFIG
+    }
+    fn instruction_files(&self) -> InstructionFiles {
+        repository::INSTRUCTIONS
     }
     /// Its model calls a tool of a server by the server's namespace; `mcp__ostler__x` in one word is refused.
     fn tool_name(&self, tool: &str) -> Option<String> {

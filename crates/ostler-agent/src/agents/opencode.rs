@@ -8,6 +8,7 @@ mod launch;
 mod log;
 mod model_prices;
 mod remembered;
+mod repository;
 mod settings;
 mod state;
 
@@ -23,6 +24,7 @@ use crate::bridge::SERVER;
 use crate::event::Usage;
 use crate::jail::{AgentState, StatePlaces};
 use crate::package::{Native, Package};
+use crate::repository_config::{ConfigEntry, Content};
 
 /// The npm package of OpenCode.
 pub static OPENCODE: Package = Package {
@@ -94,6 +96,12 @@ impl Agent for OpenCode {
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
         launch::launch(task)
+    }
+    fn repository_config(&self) -> &'static [ConfigEntry] {
+        &repository::CONFIG
+    }
+    fn before_own_edits(&self, path: &str, bytes: &[u8]) -> Content {
+        repository::before_own_edits(path, bytes)
     }
     fn tool_name(&self, tool: &str) -> Option<String> {
         Some(format!("{SERVER}_{tool}"))

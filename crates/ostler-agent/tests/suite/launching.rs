@@ -7,6 +7,7 @@ use ostler_agent::agent::{
 };
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, Command, OpenCode};
 use ostler_agent::bridge::Access;
+use ostler_agent::repository_config::{Masking, RepositoryTrust, Trusted, Untrusted};
 use serde_json::json;
 
 const THREAD: &str = "01a1e0b1-5bc1-7ef2-8522-c0876460307c";
@@ -28,6 +29,7 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         max_cost: None,
         users_settings: None,
         activity: Activity::AfterTurns,
+        repository: RepositoryTrust::Nothing,
     }
 }
 
@@ -120,6 +122,46 @@ fn each_agent_is_given_the_bridge_in_its_own_way() {
         assert!(!format!("{told:?}").contains("a-secret"));
     }
     insta::assert_snapshot!(text);
+}
+
+/// With a bridge and without, and with arguments of the user's own, which come before what keeps the repository out.
+#[test]
+fn an_untrusted_repository_is_kept_from_each_agent_in_its_own_way() {
+    let bridge = Some(Access { url: "http://127.0.0.1:4321/mcp/7", token: "a-secret" });
+    let extra = ["--extra".to_owned()];
+    let untrusted = Untrusted {
+        files: [".agents/skills/x/SKILL.md", ".claude/settings.json", ".mcp.json", "opencode.json"]
+            .map(str::to_owned)
+            .into(),
+        only_masked: vec!["opencode.json".to_owned()],
+        directories: ["/srv/stable", "/srv"].map(Into::into).into(),
+        instructions: Some("Text of the repository.".to_owned()),
+        directory: "/srv/stable".into(),
+        masking: Masking::InPlace,
+        ..Untrusted::default()
+    };
+    let trusted = Trusted { directories: vec!["/srv/stable".into()] };
+    let mut text = String::new();
+    for agent in [&Claude as &dyn Agent, &ClaudeTerminal, &Codex, &OpenCode] {
+        let plain = Task {
+            extra: &extra,
+            repository: RepositoryTrust::Untrusted(&untrusted),
+            ..task(Permissions::All, Session::New)
+        };
+        let told = Task { bridge, system_prompt: Some("Be brief."), ..plain };
+        let allowed = Task { repository: RepositoryTrust::Trusted(&trusted), ..plain };
+        for (name, task) in [("untrusted", plain), ("untrusted, with a bridge", told), ("trusted", allowed)] {
+            let launch = agent.launch(&task).unwrap();
+            let args = launch.args.join(" ");
+            assert!(!args.contains("Text of the repository") && !args.contains("a-secret"), "{args}");
+            text.push_str(&format!("== {}: {name}\n{}\n", agent.name(), shown(&launch)));
+        }
+    }
+    insta::assert_snapshot!(text);
+    let unmasked = Untrusted { masking: Masking::Unavailable, ..untrusted };
+    let task =
+        Task { repository: RepositoryTrust::Untrusted(&unmasked), ..task(Permissions::All, Session::New) };
+    assert!(OpenCode.launch(&task).is_err_and(|refusal| refusal.hint.contains("ostler trust /srv/stable")));
 }
 
 #[test]

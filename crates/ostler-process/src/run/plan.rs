@@ -10,6 +10,7 @@ use ostler_agent::budget::Budget;
 use ostler_agent::completion::{Marker, Policy};
 use ostler_agent::endpoint::Provider;
 use ostler_agent::prices::Prices;
+use ostler_agent::repository_config::RepositoryTrust;
 use ostler_agent::typing::Prepared;
 use tokio::sync::mpsc;
 
@@ -183,6 +184,7 @@ impl Plan<'_> {
             users_settings: users_settings.as_deref(),
             // A run lasts until its background work is done.
             activity: Activity::AfterTurns,
+            repository: RepositoryTrust::Nothing,
         };
         if self.agent.interactive().is_some() {
             self.typed(&attempt.prompt)?;

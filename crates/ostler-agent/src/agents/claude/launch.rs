@@ -11,7 +11,8 @@ use crate::bridge::{Access, CONNECT_SECONDS, LONGEST_CALL_SECONDS, SERVER};
 
 use crate::offering::{self, Own};
 
-use super::control;
+use super::{control, repository};
+use crate::repository_config::RepositoryTrust;
 
 /// Tools that act after the turn that calls them: timers, wake-ups, watchers, workflows, and messages to sub-agents, which
 /// 2.1.197 resumes in the background. Those that a version does not have are passed over.
@@ -61,13 +62,21 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     }
     args.extend(disallowed_tools(task.activity).map(str::to_owned));
     args.extend_from_slice(task.extra);
-    let mut lines = vec![control::initialize(task.system_prompt, task.offered.is_some())];
+    let mut system_prompt = task.system_prompt.map(str::to_owned);
+    if let RepositoryTrust::Untrusted(untrusted) = task.repository {
+        let is_strict = task.bridge.is_some() || task.offered == Some(Own::Off);
+        args.extend(repository::untrusted_args(untrusted, task.workspace, is_strict));
+        warnings.extend(repository::strict_warning(untrusted).filter(|_| !is_strict));
+        system_prompt = untrusted.with_instructions(task.system_prompt);
+    }
+    let mut lines = vec![control::initialize(system_prompt.as_deref(), task.offered.is_some())];
     if !task.prompt.is_empty() {
         lines.push(control::prompt(task.prompt));
     }
     let mut launch = Launch::new(args, Stdin::Spoken(lines));
     launch.env = pairs([("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1".to_owned())]);
     launch.env.extend(activity_variables(task.activity));
+    launch.env.extend(repository::untrusted_env(task.repository));
     if let Some(access) = task.bridge {
         launch.env.extend(connecting());
         launch.files.push(PrivateFile { path: config, content: servers(access) });

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::launch::{activity_variables, as_root, connecting, disallowed_tools, mode, servers};
-use super::{hook, last_words, prompt, screen, screen_change};
+use super::{hook, last_words, prompt, repository, screen, screen_change};
 use crate::agent::{
     DUMMY_KEY, Launch, Permissions, PrivateFile, Refusal, Session, Stage, Stdin, Task, Whereabouts, pairs,
     words,
@@ -16,6 +16,7 @@ use crate::agents::rules::{Rules, rules};
 use crate::bridge::SERVER;
 use crate::dialogs::Dialog;
 use crate::look::{Look, ScreenChange};
+use crate::repository_config::RepositoryTrust;
 use crate::terminal::{Interactive, StateFile, Status};
 use crate::typing::{Prepared, Sight, Unsendable};
 
@@ -99,10 +100,14 @@ fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         content: settings(task).to_string(),
     }];
     args.push(format!("--settings={}", files[0].path.display()));
-    if let Some(system_prompt) = task.system_prompt {
+    let system_prompt = match task.repository {
+        RepositoryTrust::Untrusted(untrusted) => untrusted.with_instructions(task.system_prompt),
+        RepositoryTrust::Nothing | RepositoryTrust::Trusted(_) => task.system_prompt.map(str::to_owned),
+    };
+    if let Some(content) = system_prompt {
         let path = task.private.join("claude-system-prompt.txt");
         args.push(format!("--append-system-prompt-file={}", path.display()));
-        files.push(PrivateFile { path, content: system_prompt.to_owned() });
+        files.push(PrivateFile { path, content });
     }
     if let Some(access) = task.bridge {
         let path = task.private.join("claude-mcp.json");
@@ -113,6 +118,11 @@ fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     }
     args.extend(disallowed_tools(task.activity).map(str::to_owned));
     args.extend_from_slice(task.extra);
+    if let RepositoryTrust::Untrusted(untrusted) = task.repository {
+        let is_strict = task.bridge.is_some();
+        args.extend(repository::untrusted_args(untrusted, task.workspace, is_strict));
+        warnings.extend(repository::strict_warning(untrusted).filter(|_| !is_strict));
+    }
     let mut launch = Launch::new(args, Stdin::Terminal);
     launch.env = pairs([
         ("TERM", "xterm-256color".to_owned()),
@@ -124,6 +134,7 @@ fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         ("CLAUDE_CODE_DISABLE_FEEDBACK_SURVEY", "1".to_owned()),
     ]);
     launch.env.extend(activity_variables(task.activity));
+    launch.env.extend(repository::untrusted_env(task.repository));
     if task.bridge.is_some() {
         launch.env.extend(connecting());
     }

@@ -7,6 +7,9 @@ use serde_json::json;
 use crate::agent::{Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, words};
 use crate::bridge::{Access, CONNECT_SECONDS, LONGEST_CALL_SECONDS, SERVER};
 use crate::profile::{PREFIX, Profile};
+use crate::repository_config::RepositoryTrust;
+
+use super::repository;
 
 /// Background features that call home. Without network they delay the exit by seconds.
 const QUIET: [&str; 8] = [
@@ -44,7 +47,11 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     }
     task.refuse_minted("codex")?;
     let (chosen, extra) = split_profile(task.extra);
-    let profile = task.system_prompt.map(|prompt| profile(prompt, chosen.clone(), task.private));
+    let instructions = match task.repository {
+        RepositoryTrust::Untrusted(untrusted) => untrusted.with_instructions(task.system_prompt),
+        RepositoryTrust::Nothing | RepositoryTrust::Trusted(_) => task.system_prompt.map(str::to_owned),
+    };
+    let profile = instructions.map(|text| profile(&text, chosen.clone(), task.private));
     let mut args = words(["exec"]);
     let name = match &profile {
         Some(profile) => profile.link.strip_suffix(PROFILE_SUFFIX).map(str::to_owned),
@@ -67,6 +74,8 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     }
     // Before the session and the prompt, which are told by their places.
     args.extend(extra);
+    // After the user's: of two tables of one name the last counts.
+    args.extend(repository::trust_args(task.repository));
     match task.session {
         Session::Resumed(session) if is_uuid(session) => args.push(session.to_owned()),
         Session::Resumed(session) => {

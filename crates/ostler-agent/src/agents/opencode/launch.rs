@@ -3,10 +3,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::repository::NO_FOREIGN_SKILLS;
 use super::settings::{VARIABLE, add_instructions, add_server, users_settings};
 use crate::agent::{Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, words};
 use crate::agents::rules::{Rules, rules};
 use crate::bridge::{Access, LONGEST_CALL_SECONDS, SERVER};
+use crate::repository_config::RepositoryTrust;
 
 /// What only looks, inside the workspace.
 const LOOKS: [&str; 9] =
@@ -27,6 +29,9 @@ const ACTS: [&str; 9] = [
 
 pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     task.refuse_minted("opencode")?;
+    if let RepositoryTrust::Untrusted(untrusted) = task.repository {
+        untrusted.refuse_unmasked("opencode")?;
+    }
     // Without a title it asks the model for one. Only its log reports that it waits to retry; its log file stays.
     let mut args = words(["run", "--format", "json", "--title", "ostler", "--print-logs"]);
     if let Some(model) = task.model {
@@ -50,6 +55,11 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     }
     if task.bridge.is_some() {
         permission.insert(format!("{SERVER}_*"), json!("allow"));
+    }
+    if let RepositoryTrust::Untrusted(untrusted) = task.repository
+        && untrusted.has_skills()
+    {
+        launch.env.push((NO_FOREIGN_SKILLS.to_owned(), "1".to_owned()));
     }
     // Laid over all its other settings, those of `OPENCODE_CONFIG` included.
     launch.env.push(("OPENCODE_PERMISSION".to_owned(), Value::Object(permission).to_string()));
