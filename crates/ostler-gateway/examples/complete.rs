@@ -21,7 +21,7 @@ use ostler_agent::event::{AgentEvent, Part, TurnOutcome};
 use ostler_agent::history::History;
 use ostler_agent::leasing::{Limits, Place, Terms};
 use ostler_agent::reply::Reply;
-use ostler_gateway::ground::Ground;
+use ostler_gateway::ground::{Ground, TrustGate};
 use ostler_gateway::pool::{Patience, Pool, Turn};
 use ostler_gateway::stream::Streams;
 use serde_json::json;
@@ -62,6 +62,7 @@ async fn talk(
         home: std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default(),
         folder: folder.to_owned(),
         guard: PathBuf::from(guard).into(),
+        trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
     });
     let pool = Pool::new(start, Limits::default(), Patience::default());
     let talked = converse(&pool, prompts).await;

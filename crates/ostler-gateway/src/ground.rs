@@ -2,17 +2,20 @@
 //! conversation that has none, and the agent's own record of a session, which is written before one that is to know a
 //! history, and read before one is revived.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ostler_agent::agent::{Agent, TranscriptPlace, Whereabouts};
 use ostler_agent::canonical::Message;
 use ostler_agent::leasing::{Place, Terms};
 use ostler_process::contain::{Standby, Survivors};
 use ostler_process::seeding::seed;
+use ostler_process::trust::{Decision, Gate};
 
 use crate::live::{Keepsake, Phase, SessionFailure};
 
@@ -31,6 +34,41 @@ pub struct Ground {
     pub folder: PathBuf,
     /// Our own binary, which guards it; one waits for the next start.
     pub guard: Standby,
+    /// Whether it may load what a repository brings for it.
+    pub trust: TrustGate,
+}
+
+/// Decides whether agents may load what a repository brings, and reports once what they may not. Nobody is asked.
+#[derive(Debug, Clone)]
+pub struct TrustGate {
+    gate: Gate,
+    report: fn(&str),
+    reported: Arc<Mutex<BTreeSet<String>>>,
+}
+
+/// Warnings that are remembered. Past this number, no new ones are reported.
+const MOST_REPORTED: usize = 1024;
+
+impl TrustGate {
+    /// By this gate; `report` prints a warning.
+    pub fn new(gate: Gate, report: fn(&str)) -> Self {
+        Self { gate, report, reported: Arc::default() }
+    }
+
+    /// Whether an agent that works there may load what is for it. Reads files: not for the runtime's own thread.
+    fn decide(&self, agent: &dyn Agent, workspace: &Path) -> Result<Decision, SessionFailure> {
+        let decided = self.gate.decide(agent, workspace);
+        let decision = decided.map_err(|error| failure(&error, error.hint()))?;
+        if let Some(warning) = decision.warning() {
+            let text = format!("{}: {warning}", workspace.display());
+            tracing::warn!(target: "ostler::pool", agent = agent.name(), "{text}");
+            let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if reported.len() < MOST_REPORTED && reported.insert(text.clone()) {
+                (self.report)(&text);
+            }
+        }
+        Ok(decision)
+    }
 }
 
 /// Where a session works, and what was made for it.
@@ -60,6 +98,19 @@ impl Ground {
             (None, Place::Own) => return Err(failed("its folder is not known".to_owned())),
         };
         if path.is_dir() { Ok(path) } else { Err(failed(format!("there is no folder {}", path.display()))) }
+    }
+
+    /// Whether the agent may load what the repository of a workspace brings. Decided at every start: the session before may
+    /// have changed the files.
+    pub(crate) async fn decide_trust(&self, workspace: &Path) -> Result<Decision, SessionFailure> {
+        let (trust, agent, workspace) = (self.trust.clone(), self.agent, workspace.to_owned());
+        let decided = tokio::task::spawn_blocking(move || trust.decide(agent, &workspace));
+        decided.await.unwrap_or_else(|error| Err(failed(error.to_string())))
+    }
+
+    /// The same, for a check before anything is started.
+    pub(crate) fn check_trust(&self, workspace: &Path) -> Result<Decision, SessionFailure> {
+        self.trust.decide(self.agent, workspace)
     }
 
     /// Files that a session needs, and nobody else.

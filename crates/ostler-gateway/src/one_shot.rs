@@ -14,6 +14,7 @@ use ostler_agent::watchdog;
 use ostler_process::profile::overrule_warning;
 use ostler_process::run::users_settings;
 use ostler_process::stream::{Opening, Session};
+use ostler_process::trust::Decision;
 use uuid::Uuid;
 
 use crate::ground::{Ground, Own, failed, removed, told};
@@ -101,11 +102,20 @@ impl Start for OneShots {
         // What it cannot be told is known before anything is started.
         let root = Path::new("/");
         let users_settings = users_settings(agent, &self.0.env);
-        let task = Task { users_settings: users_settings.as_deref(), ..Self::task(terms, root, root) };
+        let decision = match &terms.workspace {
+            Place::Own => Decision::Nothing,
+            Place::Folder(folder) => self.0.check_trust(folder)?,
+        };
+        let task = Task {
+            users_settings: users_settings.as_deref(),
+            repository: decision.as_trust(),
+            ..Self::task(terms, root, root)
+        };
         let launch = agent.launch(&task).map_err(|refusal| refused(&refusal))?;
-        let folder = match &terms.workspace {
-            Place::Own => None,
-            Place::Folder(folder) => overrule_warning(&launch, folder, &self.0.env),
+        let folder = match (&terms.workspace, &decision) {
+            // A project that is not loaded overrules nothing.
+            (Place::Own, _) | (_, Decision::Untrusted(_)) => None,
+            (Place::Folder(folder), _) => overrule_warning(&launch, folder, &self.0.env),
         };
         match folder {
             // The system prompt would be dropped without a word.
@@ -217,6 +227,7 @@ impl LiveSession for OneShotSession {
     /// What is given to it as its task it never takes for a command.
     async fn ask(&mut self, message: &Message, _slash: Slash) -> Result<(), SessionFailure> {
         let prompt = self.prompt(message)?;
+        let decision = self.ground.decide_trust(&self.workspace).await?;
         let opening = Opening {
             agent: self.ground.agent,
             program: self.ground.program.clone(),
@@ -234,6 +245,7 @@ impl LiveSession for OneShotSession {
             name: &self.id,
             guard: self.ground.guard.program().to_owned(),
             ahead: self.ground.guard.take(),
+            repository: decision.as_trust(),
         };
         let session = Session::open(opening).await.map_err(|error| SessionFailure::of(Phase::Ask, &error))?;
         self.stage = Stage::Running(Box::new(session));
@@ -338,8 +350,10 @@ fn over() -> SessionFailure {
 mod tests {
     use super::*;
     use crate::elsewhere::done_elsewhere;
+    use crate::ground::TrustGate;
     use ostler_agent::agent::Permissions;
     use ostler_agent::agents::Codex;
+    use ostler_process::trust::Gate;
 
     /// An agent may have put very many files there: while they are removed everybody else is served.
     #[test]
@@ -352,6 +366,7 @@ mod tests {
             home: home.path().to_owned(),
             folder: home.path().join("sessions"),
             guard: PathBuf::from("ostler").into(),
+            trust: TrustGate::new(Gate::new(home.path().join("trust.json"), None), |_| {}),
         };
         let terms = Terms {
             tenant: "a".to_owned(),

@@ -41,6 +41,7 @@ impl Streams {
         let (Which::Minted(id) | Which::Resumed(id)) = which else {
             return Err(crate::ground::failed("a session must have an id".to_owned()));
         };
+        let decision = self.0.decide_trust(&workspace).await?;
         let opened = Session::open(Opening {
             agent: self.0.agent,
             program: self.0.program.clone(),
@@ -58,6 +59,7 @@ impl Streams {
             name: id,
             guard: self.0.guard.program().to_owned(),
             ahead: self.0.guard.take(),
+            repository: decision.as_trust(),
         });
         opened.await.map_err(|error| failure(&error, hint(&error)))
     }

@@ -61,6 +61,7 @@ impl Terminals {
         };
         let ground = &self.0;
         let private = ground.private(id);
+        let decision = ground.decide_trust(&workspace).await?;
         let task = Task {
             session: which,
             permissions: terms.permissions,
@@ -69,6 +70,7 @@ impl Terminals {
             system_prompt: terms.system_prompt.as_deref(),
             answerer: Some(ground.guard.program()),
             activity: Activity::InTurns,
+            repository: decision.as_trust(),
             ..Task::new("", &workspace, &private)
         };
         let launch = ground.agent.launch(&task).map_err(|error| failure(&error, Some(error.hint.clone())))?;

@@ -127,6 +127,7 @@ pub async fn run(
         company: Company::new(&plan.workspace),
         farewells: JoinSet::new(),
         profile_link: ProfileLink::default(),
+        untrusted: None,
     };
     let attempt = match &past {
         None => Attempt::first(plan.prompt),
@@ -212,6 +213,8 @@ struct Run<'a> {
     farewells: JoinSet<()>,
     /// What the agent's process needs outside the private folder.
     profile_link: ProfileLink,
+    /// The last warning about files of the repository that are not loaded.
+    untrusted: Option<String>,
 }
 
 impl<'a> Run<'a> {
@@ -334,12 +337,21 @@ impl<'a> Run<'a> {
     ) -> Result<Result<Round<'_, 'a>, RunOutcome>, RunError> {
         self.tell_company()?;
         let private = self.private();
-        let launch = self.plan.launch_of(attempt, self.ledger.cost_left(), &private)?;
+        let decision = self.plan.decide_trust()?;
+        let launch = self.plan.launch_of(attempt, self.ledger.cost_left(), &private, &decision)?;
         let (env, mut warnings) = environment::launched(&self.plan.env, &launch);
         // Another process of the run may have had one, by the same name.
         self.profile_link = ProfileLink::default();
         self.profile_link = write_launch(&private, &launch, &env)?;
-        warnings.extend(overrule_warning(&launch, &self.plan.workspace, &env));
+        match decision.warning() {
+            // A project that is not loaded overrules nothing.
+            Some(warning) if self.untrusted.as_ref() != Some(&warning) => {
+                warnings.push(warning.clone());
+                self.untrusted = Some(warning);
+            }
+            Some(_) => {}
+            None => warnings.extend(overrule_warning(&launch, &self.plan.workspace, &env)),
+        }
         for text in warnings {
             self.desk.tell(RunEventKind::Warn { text })?;
         }

@@ -21,6 +21,7 @@ use ostler_agent::framer::{Frame, Framer};
 use ostler_agent::offering::{Desk, Toolset};
 use ostler_agent::policy;
 use ostler_agent::record::Record;
+use ostler_agent::repository_config::RepositoryTrust;
 use ostler_agent::watchdog;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
@@ -80,6 +81,8 @@ pub struct Opening<'a> {
     pub guard: PathBuf,
     /// A guardian that waits already, if there is one.
     pub ahead: Option<Ahead>,
+    /// Whether it may load what the repository brings for it.
+    pub repository: RepositoryTrust<'a>,
 }
 
 /// Why a session cannot be used, or not in this way.
@@ -175,6 +178,7 @@ impl Session {
             users_settings: users_settings.as_deref(),
             // Between turns Ostler does not read what it writes.
             activity: Activity::InTurns,
+            repository: opening.repository,
             ..Task::new(opening.prompt.unwrap_or_default(), &workspace, &private)
         })?;
         let stdin = match (&launch.stdin, opening.prompt) {

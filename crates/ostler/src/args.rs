@@ -6,7 +6,7 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 
 use crate::commands::{
     agents, answer, attach, completions, config, doctor, memory, rehearse, run, runs, say, sessions, smoke,
-    stop,
+    stop, trust,
 };
 #[cfg(target_os = "linux")]
 use crate::commands::{keys, serve};
@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Keys(keys::Args),
     /// Report what works here, what is missing, and what to do about it.
     Doctor(doctor::Args),
+    /// Let agents load what a repository brings: hooks, plugins, MCP servers.
+    Trust(trust::Args),
     /// Show and check the configuration.
     Config(config::Args),
     /// Print completions for a shell.
@@ -86,7 +88,7 @@ impl Command {
     /// Whether this is what people turn to when their settings are wrong: then it must run with wrong settings.
     pub(crate) fn helps_to_repair(&self) -> bool {
         match self {
-            Self::Doctor(_) | Self::Config(_) | Self::Completions(_) => true,
+            Self::Doctor(_) | Self::Config(_) | Self::Trust(_) | Self::Completions(_) => true,
             Self::Run(_)
             | Self::Runs(_)
             | Self::Stop(_)
@@ -100,6 +102,18 @@ impl Command {
             | Self::Rehearse(_) => false,
             #[cfg(target_os = "linux")]
             Self::Serve(_) | Self::Keys(_) => false,
+        }
+    }
+}
+
+impl Command {
+    /// Whether it does something else if a project's settings are ignored. A run reports that among its own warnings.
+    pub(crate) fn obeys_settings(&self) -> bool {
+        match self {
+            Self::Agents(_) | Self::Smoke(_) | Self::Rehearse(_) => true,
+            #[cfg(target_os = "linux")]
+            Self::Serve(_) => true,
+            _ => false,
         }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod smoke;
 pub(crate) mod stop;
+pub(crate) mod trust;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             Err(error) if !cli.command.helps_to_repair() => return Err(error.into()),
             Ok(()) | Err(_) => {}
         }
+        if let Some(ignored) = settings.ignored.filter(|_| cli.command.obeys_settings()) {
+            display::tell(&format!("warning: {}", ignored.warning()));
+        }
     }
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
@@ -70,6 +74,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             #[cfg(target_os = "linux")]
             Command::Keys(args) => keys::run(args, &here),
             Command::Doctor(args) => doctor::run(args, &here).await,
+            Command::Trust(args) => trust::run(&args, trust::CalledAs::Trust, &here),
             Command::Config(args) => config::run(args, &here),
             Command::Completions(args) => completions::run(args),
         }

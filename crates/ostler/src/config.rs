@@ -7,6 +7,7 @@
 mod file;
 mod layers;
 mod sections;
+mod tightening;
 mod trust;
 mod values;
 mod variables;
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 use ostler_agent::agent::Agent;
 use ostler_agent::agents::AGENTS;
 use ostler_agent::document::Mistake;
+use ostler_agent::repository_config::name_some;
+use ostler_process::trust::store;
 
 pub(crate) use file::read as read_small;
 pub(crate) use sections::{
@@ -67,6 +70,32 @@ pub(crate) struct Settings {
     pub(crate) values: BTreeMap<String, Effective>,
     /// The files that were read, lowest first.
     pub(crate) files: Vec<PathBuf>,
+    /// What a project's file sets in vain.
+    pub(crate) ignored: Option<Ignored>,
+}
+
+/// Keys of a project's file that are ignored, because the project is not trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ignored {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// The project.
+    pub(crate) project: PathBuf,
+    /// The keys, dotted.
+    pub(crate) keys: Vec<String>,
+}
+
+impl Ignored {
+    /// What a person should know, and do about it.
+    pub(crate) fn warning(&self) -> String {
+        let (verb, project) = (if self.keys.len() == 1 { "is" } else { "are" }, self.project.display());
+        format!(
+            "{} in {} {verb} ignored: a project that is not trusted may only tighten limits and permissions; `ostler trust \
+             {project}` shows and trusts it",
+            name_some(&self.keys),
+            self.file.display()
+        )
+    }
 }
 
 /// Why the configuration cannot be used.
@@ -82,6 +111,8 @@ pub(crate) enum ConfigError {
     },
     #[error(transparent)]
     Trust(#[from] TrustError),
+    #[error(transparent)]
+    TrustStore(#[from] store::TrustError),
 }
 
 impl ConfigError {
@@ -90,6 +121,7 @@ impl ConfigError {
             Self::Mistake(mistake) => mistake.hint(),
             Self::Read { .. } => Some("check that it is a text file that you may read".to_owned()),
             Self::Trust(error) => error.hint(),
+            Self::TrustStore(error) => error.hint(),
         }
     }
 }
@@ -99,20 +131,24 @@ impl Settings {
     pub(crate) fn load(here: &Surroundings) -> Result<Self, ConfigError> {
         let mut layers = vec![Layer::defaults()?];
         layers.extend(Layer::user(here.home.user_config())?);
+        let mut ignored = None;
         if let Some(project) = project_of(&here.cwd, here.home.user_config()) {
-            layers.push(Layer::project(&project, here)?);
+            let (below, _) = layers::merge(&layers)?;
+            let (layer, in_vain) = Layer::project(&project, here, &below)?;
+            layers.push(layer);
+            ignored = in_vain;
         }
         layers.extend(variables::layers(&here.variables)?);
         layers.extend(here.color.map(Layer::color_flag).transpose()?);
         let files = layers.iter().filter_map(Layer::file_path).map(Path::to_owned).collect();
-        let (config, values) = layers::merge(layers)?;
-        Ok(Self { config, values, files })
+        let (config, values) = layers::merge(&layers)?;
+        Ok(Self { config, values, files, ignored })
     }
 
     /// What holds when nothing is set, for those who must go on although something is set wrongly.
     pub(crate) fn defaults() -> Result<Self, ConfigError> {
-        let (config, values) = layers::merge(vec![Layer::defaults()?])?;
-        Ok(Self { config, values, files: Vec::new() })
+        let (config, values) = layers::merge(&[Layer::defaults()?])?;
+        Ok(Self { config, values, files: Vec::new(), ignored: None })
     }
 
     /// Where a value came from, by its dotted key.
@@ -156,9 +192,12 @@ fn is_same(left: &Path, right: &Path) -> bool {
     real(left) == real(right)
 }
 
+/// A project's configuration, from the project's folder.
+pub(crate) const PROJECT_CONFIG: &str = ".ostler/config.toml";
+
 /// A project's configuration.
 pub(crate) fn project_file(project: &Path) -> PathBuf {
-    project.join(".ostler").join("config.toml")
+    project.join(PROJECT_CONFIG)
 }
 
 #[cfg(test)]

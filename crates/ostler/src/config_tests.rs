@@ -2,6 +2,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex};
+use ostler_process::trust::store::Store;
 
 use super::*;
 use crate::home::Home;
@@ -129,41 +130,61 @@ fn mistakes_say_where_and_what_was_meant() {
     }
 }
 
+/// The list of an Ostler 0.1 that trusts these projects.
+fn trust_by_path(ground: &Ground, projects: &[&Path]) {
+    let list = serde_json::json!({"v": 1, "projects": projects});
+    fs::write(ground.here.home.trusted(), list.to_string()).unwrap();
+}
+
+/// What `ostler trust` stores.
+fn trust_by_content(ground: &Ground, project: &Path) {
+    let inspection = ground.here.gate().inspect(project);
+    Store::change(&ground.here.home.trusted_repositories(), |store| store.add(inspection.snapshots()))
+        .unwrap();
+}
+
 #[test]
-fn what_could_start_programs_or_let_others_in_needs_trust() {
-    let programs = "choose which programs are started";
-    let script = "choose a script of its own, whose commands an agent would run";
-    let address = "choose an address that other machines may reach";
-    for (project, key, line, what) in [
-        ("[agents.codex]\nprogram = \"/x\"\n", "agents.codex.program", 2, programs),
-        ("install.npm = \"/x\"\n", "install.npm", 1, programs),
-        ("[rehearse]\nscript = \"evil.toml\"\n", "rehearse.script", 2, script),
-        ("rehearse.script = \"/x\"\n", "rehearse.script", 1, script),
-        ("rehearse.listen = \"0.0.0.0:0\"\n", "rehearse.listen", 1, address),
-        ("rehearse.listen = \"[::]:80\"\n", "rehearse.listen", 1, address),
-        ("network.probe = \"x:1\"\n", "network.probe", 1, "choose which address is connected to"),
-    ] {
-        let told = mistake("", project, &[]);
-        assert_eq!(
-            told,
-            format!(
-                "/project/.ostler/config.toml, line {line}, `{key}`: a project may not {what}, and this one is not \
-                 trusted | `ostler config trust /project` if you trust all that is in it, or set this in \
-                 /place/config.toml instead"
-            )
-        );
-        let ground = ground("", project, &[]);
-        let root = ground.folder.path().join("project").canonicalize().unwrap();
-        let list = ground.here.home.trusted();
-        Trust::change(&list, |trust| trust.add(root.clone())).unwrap();
-        assert!(ground.here.settings().is_ok());
-        Trust::change(&list, |trust| trust.remove(&root)).unwrap();
-        assert!(ground.here.settings().is_err());
-    }
-    for harmless in
-        ["rehearse.script = \"tools\"", "rehearse.listen = \"localhost:0\"", "rehearse.listen = \"[::1]:0\""]
-    {
-        assert!(ground("", harmless, &[]).here.settings().is_ok(), "{harmless}");
+fn what_does_not_tighten_is_ignored_until_the_project_is_trusted() {
+    let text = "[agents.codex]\nprogram = \"/x\"\n[run]\nmax_turns = 3\nceiling = \"20h\"\n";
+    let ground = ground("", text, &[]);
+    let project = ground.folder.path().join("project").canonicalize().unwrap();
+    let held = || {
+        let settings = ground.here.settings().unwrap();
+        let run = &settings.config.run;
+        (
+            settings.program(&Codex),
+            run.max_turns.map(|count| count.0),
+            run.ceiling.is_some(),
+            settings.ignored.is_some(),
+        )
+    };
+    let program = Some(PathBuf::from("/x"));
+    assert_eq!(held(), (None, Some(3), false, true));
+    let warning = ground.here.settings().unwrap().ignored.unwrap().warning();
+    assert_eq!(
+        warning.replace(project.to_str().unwrap(), "/project"),
+        "`agents.codex.program`, `run.ceiling` in /project/.ostler/config.toml are ignored: a project that is not trusted \
+         may only tighten limits and permissions; `ostler trust /project` shows and trusts it"
+    );
+    trust_by_path(&ground, &[&project]);
+    assert_eq!(held(), (program.clone(), Some(3), true, false), "as in 0.1");
+    trust_by_path(&ground, &[]);
+    assert_eq!(held().0, None);
+    trust_by_content(&ground, &project);
+    assert_eq!(held(), (program, Some(3), true, false));
+    fs::write(project_file(&project), format!("{text}max_cost = 1\n")).unwrap();
+    assert_eq!(held(), (None, Some(3), false, true), "another content");
+}
+
+#[test]
+fn a_damaged_store_is_an_error_where_a_project_needs_trust() {
+    for damaged in [Home::trusted, Home::trusted_repositories] {
+        let needing = ground("", "install.npm = \"/x\"", &[]);
+        fs::write(damaged(&needing.here.home), "{").unwrap();
+        assert!(needing.here.settings().is_err());
+        let harmless = ground("", "run.max_turns = 3", &[]);
+        fs::write(damaged(&harmless.here.home), "{").unwrap();
+        assert!(harmless.here.settings().is_ok());
     }
 }
 
@@ -172,7 +193,7 @@ fn a_relative_script_is_below_the_file_that_names_it() {
     let script = |user: &str, project: &str| {
         let ground = ground(user, project, &[]);
         let root = ground.folder.path().canonicalize().unwrap();
-        Trust::change(&ground.here.home.trusted(), |trust| trust.add(root.join("project"))).unwrap();
+        trust_by_path(&ground, &[&root.join("project")]);
         let script = ground.here.settings().unwrap().config.rehearse.script.unwrap();
         script.replace(&root.display().to_string(), "")
     };
@@ -183,20 +204,6 @@ fn a_relative_script_is_below_the_file_that_names_it() {
     let home = std::env::home_dir().unwrap();
     assert_eq!(script(&line("~/x.toml"), ""), home.join("x.toml").display().to_string());
     assert_eq!(script(&line("tools"), ""), "tools");
-}
-
-#[test]
-fn many_who_trust_at_once_are_all_kept() {
-    let ground = ground("", "", &[]);
-    let list = ground.here.home.trusted();
-    let projects: Vec<_> = (0..30).map(|number| PathBuf::from(format!("/project/{number:02}"))).collect();
-    std::thread::scope(|scope| {
-        for project in &projects {
-            scope.spawn(|| Trust::change(&list, |trust| trust.add(project.clone())).unwrap());
-        }
-    });
-    let kept: serde_json::Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
-    assert_eq!(kept, serde_json::json!({"v": 1, "projects": projects}));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use ostler_process::journal::JournalError;
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
 use ostler_process::run::RunError;
+use ostler_process::trust::store;
 
 use crate::commands::attach::AttachError;
 use crate::commands::memory::MemoryError;
@@ -18,6 +19,7 @@ use crate::commands::run::{BridgeUsage, RunUsage};
 #[cfg(target_os = "linux")]
 use crate::commands::serve::ServeError;
 use crate::commands::smoke::{NOT_GREEN, SmokeError};
+use crate::commands::trust::TrustUsage;
 use crate::config::{ConfigError, TrustError};
 use crate::home::HomeError;
 use crate::interrupt::Interrupted;
@@ -77,6 +79,10 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Trust(#[from] TrustError),
     #[error(transparent)]
+    TrustStore(#[from] store::TrustError),
+    #[error(transparent)]
+    TrustUsage(#[from] TrustUsage),
+    #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
     #[error("could not tell the current directory")]
     CurrentDir(#[source] io::Error),
@@ -114,6 +120,8 @@ impl Failure {
             Self::Serve(error) => error.hint(),
             Self::Smoke(error) => error.hint(),
             Self::Trust(error) => error.hint(),
+            Self::TrustStore(error) => error.hint(),
+            Self::TrustUsage(error) => error.hint(),
             Self::UnknownAgent(error) => error.hint(),
             Self::CurrentDir(_) => Some("change to a folder that exists".to_owned()),
             Self::Interrupted(_) | Self::Output(_) | Self::Runtime(_) => None,
@@ -147,7 +155,10 @@ impl Failure {
             Self::Install(InstallError::NotAVersion { .. } | InstallError::NoSuchVersion { .. }) => USAGE,
             Self::Trust(
                 TrustError::NoFolder { .. } | TrustError::NotUtf8 { .. } | TrustError::Mistake(_),
-            ) => USAGE,
+            )
+            | Self::TrustStore(store::TrustError::Mistake(_))
+            | Self::Run(RunError::Trust(store::TrustError::Mistake(_)))
+            | Self::TrustUsage(_) => USAGE,
             Self::Call(CallError::NotLive { .. } | CallError::Refused { .. }) => USAGE,
             Self::Rehearse(error) if error.is_usage() => USAGE,
             Self::Memory(error) if error.is_usage() => USAGE,
@@ -172,7 +183,8 @@ impl Failure {
             | Self::RunUsage(_)
             | Self::Runtime(_)
             | Self::Smoke(_)
-            | Self::Trust(_) => INTERNAL,
+            | Self::Trust(_)
+            | Self::TrustStore(_) => INTERNAL,
         }
     }
 

@@ -88,7 +88,12 @@ impl Home {
         &self.config
     }
 
-    /// The list of projects that may choose programs. It may not exist.
+    /// The repositories that the user trusts, by the content of their files. It may not exist.
+    pub(crate) fn trusted_repositories(&self) -> PathBuf {
+        self.root.join("trusted-repositories.json")
+    }
+
+    /// The list of projects that 0.1 trusted by their paths. It may not exist.
     pub(crate) fn trusted(&self) -> PathBuf {
         self.root.join("trusted.json")
     }

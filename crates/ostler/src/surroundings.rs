@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use ostler_process::trust::Gate;
+
 use crate::config::{ColorWhen, ConfigError, Settings};
 use crate::failure::Failure;
 use crate::home::Home;
@@ -39,6 +41,11 @@ impl Surroundings {
     pub(crate) fn user_home(&self) -> Option<PathBuf> {
         let said = self.variable("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
         said.or_else(std::env::home_dir)
+    }
+
+    /// Decides whether agents may load what a repository brings.
+    pub(crate) fn gate(&self) -> Gate {
+        Gate::new(self.home.trusted_repositories(), self.user_home())
     }
 
     /// The configuration, from all its layers. Reads files, writes none.

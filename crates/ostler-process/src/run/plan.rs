@@ -10,17 +10,19 @@ use ostler_agent::budget::Budget;
 use ostler_agent::completion::{Marker, Policy};
 use ostler_agent::endpoint::Provider;
 use ostler_agent::prices::Prices;
-use ostler_agent::repository_config::RepositoryTrust;
 use ostler_agent::typing::Prepared;
 use tokio::sync::mpsc;
 
 use super::attempt::Attempt;
 use super::bridge::Bridge;
 use super::environment::users_settings;
+use super::report::RunError;
 use super::requests::Request;
 use crate::contain::Ahead;
 use crate::journal::Past;
 use crate::terminal::pty::Size;
+use crate::trust::store::TrustError;
+use crate::trust::{Decision, Gate};
 
 /// How long nothing is watched, at most.
 const LONGEST_UNWATCHED: Duration = Duration::from_secs(2);
@@ -87,6 +89,8 @@ pub struct Plan<'a> {
     pub bridge: Option<&'a dyn Bridge>,
     /// What a person should know before it starts.
     pub warnings: Vec<String>,
+    /// Decides whether the agent may load what the repository brings.
+    pub gate: Gate,
     /// How large its terminal is, if it has one.
     pub terminal_size: Size,
     /// When the workspace is watched.
@@ -150,8 +154,15 @@ impl Plan<'_> {
     }
 
     /// How the agent would be started, or why it cannot be: for whoever wants to know before anything is written.
-    pub fn launch(&self, private: &Path) -> Result<Launch, Refusal> {
-        self.launch_of(&Attempt::first(self.prompt), self.budget.max_cost, private)
+    pub fn launch(&self, private: &Path) -> Result<Launch, RunError> {
+        let decision = self.decide_trust()?;
+        Ok(self.launch_of(&Attempt::first(self.prompt), self.budget.max_cost, private, &decision)?)
+    }
+
+    /// Whether the agent may load what the repository brings. Asked anew for every process: the one before may have changed
+    /// the files.
+    pub fn decide_trust(&self) -> Result<Decision, TrustError> {
+        self.gate.decide(self.agent, &self.workspace)
     }
 
     /// How a process is started that may spend `max_cost`.
@@ -160,6 +171,7 @@ impl Plan<'_> {
         attempt: &Attempt,
         max_cost: Option<f64>,
         private: &Path,
+        decision: &Decision,
     ) -> Result<Launch, Refusal> {
         let appendix = self.appendix();
         let users_settings = users_settings(self.agent, &self.env);
@@ -184,7 +196,7 @@ impl Plan<'_> {
             users_settings: users_settings.as_deref(),
             // A run lasts until its background work is done.
             activity: Activity::AfterTurns,
-            repository: RepositoryTrust::Nothing,
+            repository: decision.as_trust(),
         };
         if self.agent.interactive().is_some() {
             self.typed(&attempt.prompt)?;

@@ -11,6 +11,7 @@ use ostler_agent::outcome::RunOutcome;
 use super::environment::PrivateError;
 use super::workplace::WorkspaceState;
 use crate::journal::JournalError;
+use crate::trust::store::TrustError;
 
 /// How a run ended, and what is known of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +56,9 @@ pub enum RunError {
     /// The agent's private files cannot be written.
     #[error(transparent)]
     Private(#[from] PrivateError),
+    /// Whether the repository is trusted is not known.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
 }
 
 impl RunError {
@@ -64,6 +68,7 @@ impl RunError {
             Self::Refused(refusal) => Some(refusal.hint.clone()),
             Self::Journal(error) => error.hint(),
             Self::Private(error) => error.hint(),
+            Self::Trust(error) => error.hint(),
         }
     }
 }

@@ -3,13 +3,13 @@
 mod effective;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::config::{Config, Settings, Trust, folder, project_file, project_of};
+use crate::commands::trust;
+use crate::config::{Config, Ignored, Settings};
 use crate::display;
 use crate::failure::Failure;
 use crate::log;
@@ -43,11 +43,8 @@ enum ConfigCommand {
     /// Check every layer, and tell which files were read.
     #[command(after_help = "Examples:\n  ostler config check && echo fine\n  ostler config check --json")]
     Check(CheckArgs),
-    /// Let a project's .ostler/config.toml choose which programs and scripts are started.
-    #[command(
-        after_help = "Examples:\n  ostler config trust ~/work/mine\n  ostler config trust --revoke ~/work/mine"
-    )]
-    Trust(TrustArgs),
+    /// The same as `ostler trust`.
+    Trust(trust::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -65,15 +62,6 @@ struct CheckArgs {
     /// Print JSON: the files, or what is wrong.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-struct TrustArgs {
-    /// The project's folder: the one that holds `.ostler`.
-    dir: PathBuf,
-    /// Trust it no longer.
-    #[arg(long)]
-    revoke: bool,
 }
 
 /// One effective value, for programs.
@@ -95,6 +83,8 @@ struct Checked {
     ok: bool,
     /// The files that were read, lowest first.
     files: Vec<String>,
+    /// What a project's file sets in vain.
+    warnings: Vec<String>,
     error: Option<String>,
     /// What to do about it.
     #[serde(rename = "try")]
@@ -110,7 +100,7 @@ pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> 
         ConfigCommand::Show(args) => show(&args, &here.settings()?)?,
         ConfigCommand::Schema => display::json(&schemars::schema_for!(Config))?,
         ConfigCommand::Check(args) => return check(&args, here),
-        ConfigCommand::Trust(args) => trust(&args, here)?,
+        ConfigCommand::Trust(args) => return trust::run(&args, trust::CalledAs::ConfigTrust, here),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -153,12 +143,14 @@ fn show(args: &ShowArgs, settings: &Settings) -> Result<(), Failure> {
 fn check(args: &CheckArgs, here: &Surroundings) -> Result<ExitCode, Failure> {
     let checked = checked(here);
     if args.json {
+        let warnings = |settings: &Settings| settings.ignored.iter().map(Ignored::warning).collect();
         let files =
             |settings: &Settings| settings.files.iter().map(|file| file.display().to_string()).collect();
         display::json(&Checked {
             v: VERSION,
             ok: checked.is_ok(),
             files: checked.as_ref().map(files).unwrap_or_default(),
+            warnings: checked.as_ref().map(warnings).unwrap_or_default(),
             error: checked.as_ref().err().map(|failure| display::with_causes(failure)),
             remedy: checked.as_ref().err().and_then(Failure::hint),
         })?;
@@ -174,6 +166,9 @@ fn check(args: &CheckArgs, here: &Surroundings) -> Result<ExitCode, Failure> {
         let _ = writeln!(text, "ok  no file: {} does not exist", here.home.user_config().display());
     }
     display::text(&text)?;
+    if let Some(ignored) = &settings.ignored {
+        display::tell(&format!("warning: {}", ignored.warning()));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -182,23 +177,4 @@ fn checked(here: &Surroundings) -> Result<Settings, Failure> {
     let settings = here.settings()?;
     log::check(&settings)?;
     Ok(settings)
-}
-
-fn trust(args: &TrustArgs, here: &Surroundings) -> Result<(), Failure> {
-    let list = here.home.trusted();
-    if args.revoke {
-        // It may no longer exist.
-        let project = folder(&args.dir).unwrap_or_else(|_| here.cwd.join(&args.dir));
-        here.home.create()?;
-        Trust::change(&list, |trust| trust.remove(&project))?;
-        return display::text(&format!("{} is not trusted.\n", project.display()));
-    }
-    let project = folder(&args.dir)?;
-    here.home.create()?;
-    Trust::change(&list, |trust| trust.add(project.clone()))?;
-    let file = project_file(&project);
-    display::text(&match project_of(&project, here.home.user_config()) {
-        Some(found) if found == project => format!("{} may choose programs now.\n", file.display()),
-        _ => format!("{} may choose programs, once it exists.\n", file.display()),
-    })
 }

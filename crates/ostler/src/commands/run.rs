@@ -16,6 +16,7 @@ mod status;
 pub(crate) mod summary;
 mod telling;
 mod terms;
+mod trusting;
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -42,7 +43,7 @@ use telling::Telling;
 use terms::Terms;
 pub(crate) use terms::{DEFAULT_LEVEL, MAX_RESUMES};
 
-use crate::config::Settings;
+use crate::config::{Ignored, Settings};
 use crate::display;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupted, Signals};
@@ -56,11 +57,17 @@ const REQUESTS: usize = 2;
 pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
     // Read before signals are caught: whoever is asked for a prompt and has none presses Ctrl-C.
     let prompt = prompt(&args)?;
-    // Caught before anything is started, so that no signal leaves it behind.
-    let mut signals = Signals::listen().map_err(Failure::Runtime)?;
     let voice = args.voice();
-    let settings = here.settings()?;
-    let (choice, play) = Choice::of(&args, prompt, &settings, here)?;
+    let mut settings = here.settings()?;
+    let (mut choice, mut play) = Choice::of(&args, prompt.clone(), &settings, here)?;
+    if trusting::ask(&choice, &settings, voice, here)? {
+        // What the project sets counts now.
+        settings = here.settings()?;
+        (choice, play) = Choice::of(&args, prompt, &settings, here)?;
+    }
+    // Caught before anything is started, so that no signal leaves it behind; not before, so that Ctrl-C answers questions.
+    let mut signals = Signals::listen().map_err(Failure::Runtime)?;
+    trusting::refuse_unmasked(&choice, here)?;
     let earlier = choice.earlier.as_ref().map(|(kept, _)| &kept.facts);
     let mut terms = Terms::of(&args, earlier, &settings.config, &here.cwd)?;
     let wanted = Wanted::of(&choice, &terms, &settings, here)?;
@@ -95,7 +102,8 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         }
         prices = pricing::prices(&args, &choice, &found, &mut terms, (&settings, here)) => prices?,
     };
-    let prepared = prepare(&args, &choice, &found, &terms, (play, wanted, prices), here).await?;
+    let mut prepared = prepare(&args, &choice, &found, &terms, (play, wanted, prices), here).await?;
+    prepared.plan.warnings.extend(settings.ignored.iter().map(Ignored::warning));
     let folder = prepared.journal.folder().to_owned();
     let report = Box::pin(supervised(prepared, voice, &mut signals, here)).await?;
     tell_somebody(&settings, &folder, &mut signals).await;
@@ -138,7 +146,7 @@ async fn supervised(
     let ended = match opened {
         Ok((bridged, events)) => {
             plan.bridge = bridged.as_ref().map(|bridged| bridged as &dyn Bridge);
-            plan.warnings = bridged.as_ref().map(Bridged::warnings).unwrap_or_default();
+            plan.warnings.extend(bridged.as_ref().map(Bridged::warnings).unwrap_or_default());
             let incoming = Incoming { ahead, requests, bridge: events };
             tokio::select! {
                 ended = run::run(&plan, &facts, beginning, journal, incoming, &mut observe) => ended,

@@ -13,7 +13,7 @@ use ostler_agent::agent::{Agent, Engine, Stage};
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, OpenCode};
 use ostler_agent::leasing::{Limits, Place, Terms};
 use ostler_gateway::engines::Engines;
-use ostler_gateway::ground::Ground;
+use ostler_gateway::ground::{Ground, TrustGate};
 use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::http::models::{Manner, Served};
 use ostler_gateway::http::{self, Offer, OpenError, Waiting};
@@ -187,13 +187,14 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         display::tell(BESIDE);
     }
     let conversations = folder.join("conversations");
+    let trust = TrustGate::new(here.gate(), |warning| display::tell(&format!("warning: {warning}")));
     let ground = |agent: &'static dyn Agent, program: PathBuf| {
         let env = match &scene {
             None => inherited(ours.clone()),
             Some(scene) => scene.env(agent, ours.clone())?,
         };
-        let (home, folder, guard) = (home.clone(), folder.clone(), guard.clone());
-        Ok::<Ground, Failure>(Ground { agent, program, env, home, folder, guard })
+        let (home, folder, guard, trust) = (home.clone(), folder.clone(), guard.clone(), trust.clone());
+        Ok::<Ground, Failure>(Ground { agent, program, env, home, folder, guard, trust })
     };
     let (mut engines, mut agents, mut titles) = (Engines::default(), Vec::new(), Vec::new());
     if let Some(program) = programs.claude {

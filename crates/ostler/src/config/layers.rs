@@ -1,16 +1,15 @@
 //! One layer of the configuration, and how layers are laid over each other.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ostler_agent::document::{Document, Format, Mistake, Segment};
-use ostler_rehearsal::script::BUILTIN;
 use toml::{Table, Value};
 
 use super::sections::{ColorWhen, Config, DEFAULTS, below_home};
+use super::tightening::{is_builtin, may_set};
 use super::trust::Trust;
-use super::{ConfigError, Effective, Origin, file, project_file};
+use super::{ConfigError, Effective, Ignored, Origin, PROJECT_CONFIG, file, project_file};
 use crate::surroundings::Surroundings;
 
 /// What one source says, already found to be valid.
@@ -41,25 +40,27 @@ impl Layer {
         text_of(path)?.map(|text| Ok(Self::file(path, &text)?.below(folder))).transpose()
     }
 
-    /// The project's file. What could start programs, or let others in, it may set only if the project is trusted.
-    pub(super) fn project(project: &Path, here: &Surroundings) -> Result<Self, ConfigError> {
+    /// The project's file, and what of it is ignored: what does not tighten, unless the project is trusted.
+    pub(super) fn project(
+        project: &Path,
+        here: &Surroundings,
+        below: &Config,
+    ) -> Result<(Self, Option<Ignored>), ConfigError> {
         let path = project_file(project);
         let text = text_of(&path)?.unwrap_or_default();
-        let layer = Self::file(&path, &text)?;
-        let needing =
-            layer.leaves().into_iter().find_map(|(key, value)| Some((needs_trust(&key, &value)?, key)));
-        if let Some((what, key)) = needing
-            && !Trust::read(&here.home.trusted())?.covers(project)
-        {
-            let hint = format!(
-                "`ostler config trust {}` if you trust all that is in it, or set this in {} instead",
-                project.display(),
-                here.home.user_config().display()
-            );
-            let problem = format!("a project may not {what}, and this one is not trusted");
-            return Err(layer.document.mistake(&segments(&key), problem, Some(hint)).into());
+        let mut layer = Self::file(&path, &text)?;
+        let config: Config = layer.document.read()?;
+        let leaves = layer.leaves().into_iter().map(|(key, _)| key);
+        let refused: Vec<Vec<String>> = leaves.filter(|key| !may_set(key, &config, below)).collect();
+        if refused.is_empty() || is_trusted(project, &text, here)? {
+            return Ok((layer.below(project), None));
         }
-        Ok(layer.below(project))
+        for key in &refused {
+            remove(&mut layer.table, key);
+        }
+        let keys = refused.iter().map(|key| dotted(key)).collect();
+        let ignored = Ignored { file: path, project: project.to_owned(), keys };
+        Ok((layer.below(project), Some(ignored)))
     }
 
     /// What one variable says.
@@ -137,7 +138,7 @@ fn dotted(key: &[String]) -> String {
 }
 
 /// Lays each layer over those before it, value by value.
-pub(super) fn merge(layers: Vec<Layer>) -> Result<(Config, BTreeMap<String, Effective>), ConfigError> {
+pub(super) fn merge(layers: &[Layer]) -> Result<(Config, BTreeMap<String, Effective>), ConfigError> {
     let mut values = BTreeMap::new();
     let mut table = Table::new();
     for layer in layers {
@@ -188,36 +189,25 @@ fn segments(key: &[String]) -> Vec<Segment> {
     key.iter().cloned().map(Segment::Key).collect()
 }
 
-/// What a project would do by this value, if that needs trust. A script is a program too: agents that rehearse it run
-/// its commands without asking.
-fn needs_trust(key: &[String], value: &Value) -> Option<&'static str> {
-    let key: Vec<_> = key.iter().map(String::as_str).collect();
-    let text = value.as_str().unwrap_or_default();
-    match key.as_slice() {
-        ["agents", _, "program"] | ["install", "npm"] => Some("choose which programs are started"),
-        ["notify", "command"] => Some("choose which programs are started"),
-        ["run", "permissions"] if text != "deny" => Some("say what agents may do without asking"),
-        ["rehearse", "script"] if !is_builtin(text) => {
-            Some("choose a script of its own, whose commands an agent would run")
-        }
-        ["rehearse", "listen"] if !is_loopback(text) => {
-            Some("choose an address that other machines may reach")
-        }
-        ["mcp", ..] => Some("choose which MCP servers there are"),
-        ["prices", ..] => Some("say what models cost"),
-        ["network", "probe"] => Some("choose which address is connected to"),
-        _ => None,
+/// Whether the user trusts a project's file with this content, or trusted every content of it with an Ostler that stored
+/// paths.
+fn is_trusted(project: &Path, text: &str, here: &Surroundings) -> Result<bool, ConfigError> {
+    if Trust::read(&here.home.trusted())?.covers(project) {
+        return Ok(true);
     }
+    Ok(here.gate().trusts_config(project, PROJECT_CONFIG, text.as_bytes())?)
 }
 
-fn is_builtin(script: &str) -> bool {
-    BUILTIN.iter().any(|builtin| builtin.name == script)
-}
-
-/// Whether only this machine can reach that address. What is not understood is not.
-fn is_loopback(address: &str) -> bool {
-    let numeric = address.replacen("localhost:", "127.0.0.1:", 1);
-    numeric.parse().is_ok_and(|address: SocketAddr| address.ip().is_loopback())
+fn remove(table: &mut Table, key: &[String]) {
+    match key {
+        [] => {}
+        [last] => drop(table.remove(last)),
+        [first, rest @ ..] => {
+            if let Some(Value::Table(inner)) = table.get_mut(first) {
+                remove(inner, rest);
+            }
+        }
+    }
 }
 
 fn text_of(path: &Path) -> Result<Option<String>, ConfigError> {

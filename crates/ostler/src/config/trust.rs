@@ -1,4 +1,5 @@
-//! The projects that may choose programs: a list that only the user writes, in Ostler's home.
+//! The projects that 0.1 trusted, by their paths: whatever their `.ostler/config.toml` says is obeyed. Nothing is added to
+//! the list any more; what is trusted now is bound to the content of files (`ostler_process::trust`).
 
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -56,7 +57,7 @@ pub(crate) enum TrustError {
 impl TrustError {
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NoFolder { .. } => "name the folder that holds `.ostler`".to_owned(),
+            Self::NoFolder { .. } => "name a folder that exists".to_owned(),
             Self::NotUtf8 { .. } => {
                 "rename it: the list of trusted projects is JSON, which has no other names".to_owned()
             }
@@ -87,7 +88,7 @@ impl Trust {
     }
 
     /// Reads the list, changes it and writes it, with nobody else doing so in between. Its folder must exist.
-    pub(crate) fn change(list: &Path, change: impl FnOnce(&mut Self)) -> Result<(), TrustError> {
+    pub(crate) fn change<T>(list: &Path, change: impl FnOnce(&mut Self) -> T) -> Result<T, TrustError> {
         let failed = |source| TrustError::Write { path: list.to_owned(), source };
         // A file of its own, because the list itself is replaced. It stays: to remove it would be to let two in.
         let door = OpenOptions::new()
@@ -98,21 +99,21 @@ impl Trust {
             .map_err(failed)?;
         flock(&door, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
         let mut trust = Self::read(list)?;
-        change(&mut trust);
-        trust.write(list)
+        let changed = change(&mut trust);
+        trust.write(list)?;
+        Ok(changed)
     }
 
-    /// Adds a folder, as [`folder`] names it.
-    pub(crate) fn add(&mut self, project: PathBuf) {
-        if !self.projects.contains(&project) {
-            self.projects.push(project);
-            self.projects.sort();
-        }
-    }
-
-    /// Removes a folder.
-    pub(crate) fn remove(&mut self, project: &Path) {
+    /// Removes a folder, and tells whether it was there.
+    pub(crate) fn remove(&mut self, project: &Path) -> bool {
+        let before = self.projects.len();
         self.projects.retain(|trusted| trusted != project);
+        before != self.projects.len()
+    }
+
+    /// All of them.
+    pub(crate) fn projects(&self) -> &[PathBuf] {
+        &self.projects
     }
 
     /// Replaces the list, in one step.

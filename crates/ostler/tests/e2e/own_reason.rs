@@ -9,7 +9,7 @@ use ostler_agent::canonical::read;
 use ostler_agent::event::{AgentEvent, Failure, TurnOutcome};
 use ostler_agent::history::History;
 use ostler_agent::leasing::{Limits, Place, Terms};
-use ostler_gateway::ground::Ground as On;
+use ostler_gateway::ground::{Ground as On, TrustGate};
 use ostler_gateway::pool::{Patience, Pool, Turn, TurnError};
 use ostler_gateway::terminal::Terminals;
 use rustix::process::{Pid, Signal, kill_process};
@@ -42,6 +42,7 @@ fn pool(ground: &Ground, program: PathBuf) -> Pool<Terminals> {
         home: ground.folder.path().join("home"),
         folder: ground.folder.path().join("sessions"),
         guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")).into(),
+        trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
     });
     let patience = Patience { start: DEADLINE, settle: DEADLINE, ..Patience::default() };
     Pool::new(terminals, Limits::default(), patience)

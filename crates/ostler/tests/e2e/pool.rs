@@ -13,7 +13,7 @@ use ostler_agent::document::Format;
 use ostler_agent::event::{AgentEvent, Part, TurnOutcome};
 use ostler_agent::history::History;
 use ostler_agent::leasing::{Limits, Place, Terms};
-use ostler_gateway::ground::Ground as GroundOf;
+use ostler_gateway::ground::{Ground as GroundOf, TrustGate};
 use ostler_gateway::pool::{Answer, Patience, Pool, State, Turn};
 use ostler_gateway::stream::Streams;
 use ostler_process::run::write_private;
@@ -87,6 +87,7 @@ impl Ground {
             home,
             folder: folder.path().join("sessions"),
             guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")).into(),
+            trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
         });
         // A loaded machine is slow to break off, too.
         let patience = Patience { settle: DEADLINE, start: DEADLINE, ..Patience::default() };

@@ -10,7 +10,7 @@ use ostler_agent::canonical::read;
 use ostler_agent::event::{AgentEvent, TurnOutcome};
 use ostler_agent::history::History;
 use ostler_agent::leasing::{Limits, Place, Terms};
-use ostler_gateway::ground::Ground as On;
+use ostler_gateway::ground::{Ground as On, TrustGate};
 use ostler_gateway::live::Phase;
 use ostler_gateway::pool::{Patience, Pool, Turn, TurnError};
 use ostler_gateway::terminal::Terminals;
@@ -66,6 +66,7 @@ async fn a_conversation_goes_on_on_its_terminal() {
             home,
             folder: ground.folder.path().join("sessions"),
             guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")).into(),
+            trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
         });
         let patience = Patience { start: DEADLINE, settle: DEADLINE, ..Patience::default() };
         let pool = Pool::new(terminals, Limits::default(), patience);

@@ -19,6 +19,7 @@ fn where_nothing_fits(ground: &Ground, args: &str) -> Ended {
 #[test]
 fn a_full_disk_is_named_as_the_cause() {
     let ground = Ground::new();
+    ground.put("project/.mcp.json", "{}");
     let table = [
         ("run -a command:true --permissions all x", "or move OSTLER_HOME"),
         ("config trust .", "or move OSTLER_HOME"),

@@ -63,6 +63,7 @@ fn every_command_has_help_with_an_example() {
         ("help_keys_new", &["keys", "new", "--help"]),
         ("help_keys_revoke", &["keys", "revoke", "--help"]),
         ("help_doctor", &["doctor", "--help"]),
+        ("help_trust", &["trust", "--help"]),
         ("help_config", &["config", "--help"]),
         ("help_config_show", &["config", "show", "--help"]),
         ("help_config_schema", &["config", "schema", "--help"]),

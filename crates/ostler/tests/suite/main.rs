@@ -54,3 +54,5 @@ mod smoke;
 mod supply;
 #[cfg(target_os = "linux")]
 mod terminal;
+#[cfg(target_os = "linux")]
+mod trust;

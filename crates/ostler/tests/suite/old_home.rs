@@ -103,11 +103,12 @@ fn keys_trust_and_configuration_of_0_1_are_read() {
     assert_eq!(names, ["owner", "admin"]);
     let shown = ground.run(&["config", "show"]).stdout;
     assert!(shown.contains("2m") && shown.contains("25"), "{shown}");
-    // The list is read, kept and extended.
+    // The list is read and kept: what is trusted now is bound to content, in a file of its own.
+    ground.put("project/.mcp.json", "{}");
     assert_eq!(ground.run(&["config", "trust", "."]).code, Some(0));
-    let trusted: Value =
-        serde_json::from_slice(&fs::read(ground.at("ostler/trusted.json")).unwrap()).unwrap();
-    assert_eq!(trusted["projects"], json!(["/srv/example/project", ground.at("project")]));
+    let listed = run_json(&ground, &["trust", "--list", "--json"]);
+    assert_eq!(listed["projects"], json!(["/srv/example/project"]));
+    assert_eq!(listed["repositories"][0]["repository"], json!(ground.at("project")));
 }
 
 /// The body of an answer to a GET request with the key of the fixture that may see everything.

@@ -342,10 +342,12 @@ fn limits_can_be_configured_and_a_flag_outranks_them() {
     let agent = script(&ground, "sleep 1.5; echo late");
     let ended = ground.run(&["run", "-a", &agent, "--json", "--ceiling", "1h", "x"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    // A project that is not trusted can only lower what its user allows.
+    ground.put("ostler/config.toml", "[run]\npermissions = \"edits\"\n");
     ground.put("project/.ostler/config.toml", "[run]\npermissions = \"all\"\n");
     let ended = ground.run(&["run", "-a", &agent, "x"]);
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("may not say what agents may do"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("what it may do cannot be restricted"), "{}", ended.stderr);
 }
 
 /// It can write to the journal of its own run. What it puts there is no outcome.

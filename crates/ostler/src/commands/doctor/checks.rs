@@ -10,7 +10,7 @@ use ostler_process::locate::{Form, LocateError, Origin, on_path};
 use ostler_process::probe;
 
 use super::{Finding, Status};
-use crate::config::{Settings, Trust, project_file, project_of};
+use crate::config::{PROJECT_CONFIG, Settings, Trust, project_file, project_of};
 use crate::display::{short, with_causes};
 use crate::failure::Failure;
 use crate::log;
@@ -109,8 +109,14 @@ fn config(here: &Surroundings, findings: &mut Vec<Finding>) -> Result<Settings, 
 
 fn trust_of(file: &Path, here: &Surroundings) -> &'static str {
     let project = project_of(&here.cwd, here.home.user_config());
-    let is_trusted =
-        |project: &Path| Trust::read(&here.home.trusted()).is_ok_and(|trust| trust.covers(project));
+    let is_trusted = |project: &Path| {
+        let by_path = Trust::read(&here.home.trusted()).is_ok_and(|trust| trust.covers(project));
+        let by_content = || {
+            let content = std::fs::read(file).unwrap_or_default();
+            here.gate().trusts_config(project, PROJECT_CONFIG, &content).unwrap_or(false)
+        };
+        by_path || by_content()
+    };
     match project {
         Some(project) if file == project_file(&project) => {
             if is_trusted(&project) {

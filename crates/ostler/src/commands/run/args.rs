@@ -163,7 +163,18 @@ pub(crate) struct Args {
 
 /// What an agent may do without asking: `deny` reads only, `edits` changes files in the workspace.
 // The variants have no comments of their own: clap would print a paragraph on each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    clap::ValueEnum,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     Deny,

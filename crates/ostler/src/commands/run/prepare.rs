@@ -14,9 +14,10 @@ use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
 use ostler_process::run::{
-    Beginning, Checks, Plan, RunError, Watching, configured_provider, exempt_loopback, inherited, limits_json,
+    Beginning, Checks, Plan, Watching, configured_provider, exempt_loopback, inherited, limits_json,
 };
 use ostler_process::terminal::pty::Size;
+use ostler_process::trust::Decision;
 use ostler_rehearsal::script::Play;
 use rustix::fs::{Access, access};
 use serde_json::Value;
@@ -323,6 +324,7 @@ pub(super) async fn prepare<'a>(
         guard: std::env::current_exe().map_err(RunUsage::Guard)?,
         bridge: None,
         warnings: Vec::new(),
+        gate: here.gate(),
         terminal_size: size.unwrap_or_default(),
         watching: if args.watch_at_once { Watching::AtOnce } else { Watching::Later },
     };
@@ -333,7 +335,7 @@ pub(super) async fn prepare<'a>(
         State::Live | State::Abandoned => None,
     });
     let folder = here.home.runs().join(&facts.run);
-    plan.launch(&folder.join("private")).map_err(RunError::from)?;
+    plan.launch(&folder.join("private"))?;
     // It gets ready while the run's folder is made.
     let ahead = Ahead::begin(&plan.guard);
     here.home.create()?;
@@ -361,7 +363,12 @@ pub(super) async fn prepare<'a>(
         Some(set) => {
             set.endpoint().map(|set| Provider::at(set, "`network.probe` of the configuration".to_owned()))
         }
-        None => configured_provider(plan.agent, &plan.env, &plan.workspace, plan.extra),
+        None => {
+            // What the agent does not load is not obeyed here either: there is nothing in the run's own folder.
+            let is_loaded = matches!(plan.decide_trust()?, Decision::Nothing | Decision::Trusted(_));
+            let workspace = if is_loaded { &plan.workspace } else { &folder };
+            configured_provider(plan.agent, &plan.env, workspace, plan.extra)
+        }
     };
     Ok(Prepared { plan, ahead, facts, beginning, journal, rehearsed, wanted, kept })
 }
