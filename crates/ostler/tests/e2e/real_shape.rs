@@ -12,6 +12,7 @@
 //! ```
 
 mod folders;
+mod hostile;
 mod limits;
 mod profiles;
 mod programs;

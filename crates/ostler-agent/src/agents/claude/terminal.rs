@@ -167,8 +167,9 @@ fn settings(task: &Task<'_>) -> Value {
     if task.permissions == Permissions::All {
         settings["skipDangerousModePermissionPrompt"] = json!(true);
     }
-    if task.bridge.is_some() {
-        // Servers of the project are left out then, but it asks about them all the same.
+    if task.bridge.is_some() || matches!(task.repository, RepositoryTrust::Trusted(_)) {
+        // Beside a bridge, servers of the project are left out, but it asks about them all the same. The user has answered
+        // for a repository that is trusted; to a refusal it would write into the repository's settings.
         settings["enableAllProjectMcpServers"] = json!(true);
     }
     settings
