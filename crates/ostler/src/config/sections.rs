@@ -17,7 +17,7 @@ use crate::commands::run::Level;
 /// The values that hold when nothing is set.
 pub(super) const DEFAULTS: &str = "[display]\ncolor = \"auto\"\n\n[log]\nfilter = \"off\"\n";
 
-/// Ostler's configuration.
+/// Ostler's configuration. The file of a project that is not trusted may only tighten it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
@@ -97,7 +97,7 @@ pub(crate) struct Serve {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Run {
-    /// What the agent may do without asking. A project's file may only set more than `deny` if the project is trusted.
+    /// What the agent may do without asking. A project's file may only raise it if the project is trusted.
     pub(crate) permissions: Option<Level>,
     /// Stop if nothing is heard of it after its start.
     pub(crate) start: Option<Span>,
