@@ -30,8 +30,8 @@ use store::{Snapshot, Store, TrustError};
 pub struct Gate {
     /// Where the user's trust is kept. It need not exist.
     pub store: PathBuf,
-    /// The user's home directory: what is there is the user's own configuration.
-    pub home: Option<PathBuf>,
+    /// The user's home directory, and that of a rehearsal: what is there is not a repository's.
+    pub homes: Vec<PathBuf>,
     /// Whether files that no option of an agent stops are masked where it runs.
     pub masking: Masking,
 }
@@ -171,16 +171,22 @@ impl Inspection {
 impl Gate {
     /// With the trust that is stored there, for a user with this home, and nothing masked.
     pub fn new(store: PathBuf, home: Option<PathBuf>) -> Self {
-        Self { store, home, masking: Masking::Unavailable }
+        Self { store, homes: home.into_iter().collect(), masking: Masking::Unavailable }
+    }
+
+    /// With another home besides.
+    pub fn with_home(mut self, home: PathBuf) -> Self {
+        self.homes.push(home);
+        self
     }
 
     /// What the repository of a directory brings, in it and above it. The directory is absolute, with links resolved.
     pub fn inspect(&self, workspace: &Path) -> Inspection {
         let repository = Repository::of(workspace);
-        let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
+        let homes: Vec<PathBuf> = self.homes.iter().filter_map(|home| home.canonicalize().ok()).collect();
         let (mut budget, mut problem, mut places) = (Budget::default(), None, Vec::new());
         for directory in repository.directories(workspace) {
-            if home.as_deref() == Some(directory) {
+            if homes.iter().any(|home| home == directory) {
                 continue;
             }
             let found = scan::scan(directory, &mut budget);

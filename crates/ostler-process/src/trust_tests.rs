@@ -14,11 +14,7 @@ impl Ground {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
-        let gate = Gate {
-            store: root.join("store.json"),
-            home: Some(root.join("home")),
-            masking: Masking::Unavailable,
-        };
+        let gate = Gate::new(root.join("store.json"), Some(root.join("home")));
         let ground = Self { folder, gate };
         fs::create_dir_all(ground.at("home")).unwrap();
         fs::create_dir_all(ground.at("r/.git")).unwrap();
@@ -113,6 +109,11 @@ fn the_users_home_is_not_a_repository() {
     assert_eq!(ground.decided(&Claude, "home/work"), "nothing");
     ground.write("home/work/.mcp.json", "{}");
     assert_eq!(ground.decided(&Claude, "home/work"), ".mcp.json");
+    ground.write("stage/opencode.json", "{}");
+    fs::create_dir_all(ground.at("stage/work")).unwrap();
+    assert_eq!(ground.decided(&OpenCode, "stage/work"), ground.at("stage/opencode.json").to_str().unwrap());
+    let gate = ground.gate.clone().with_home(ground.at("stage"));
+    assert_eq!(gate.decide(&OpenCode, &ground.at("stage/work")).unwrap(), Decision::Nothing);
 }
 
 #[test]

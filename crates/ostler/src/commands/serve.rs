@@ -187,7 +187,9 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         display::tell(BESIDE);
     }
     let conversations = folder.join("conversations");
-    let trust = TrustGate::new(here.gate(), |warning| display::tell(&format!("warning: {warning}")));
+    let trust = TrustGate::new(here.gate().with_home(home.clone()), |warning| {
+        display::tell(&format!("warning: {warning}"))
+    });
     let ground = |agent: &'static dyn Agent, program: PathBuf| {
         let env = match &scene {
             None => inherited(ours.clone()),
