@@ -105,7 +105,7 @@ fn all_is_allowed(player: Player, size: &str) {
     yard.is_empty();
 }
 
-/// The turn goes on. The project names a server, which is left out.
+/// The turn goes on. The project names a server: it is not trusted, so the program neither starts nor offers it.
 fn what_may_not_be_done_is_told(player: Player) {
     for size in ["40x12", "80x24", "200x60"] {
         let Some(yard) = yard(player, size) else { return };
@@ -115,8 +115,8 @@ fn what_may_not_be_done_is_told(player: Player) {
         ended.ends("completed", 0);
         let mut asked = answered(&ended);
         // Which of them comes first is not the same in both versions.
-        asked[..3].sort();
-        let wanted = ["api_key", "project_servers", "trust", "permission", "question", "review"];
+        asked[..2].sort();
+        let wanted = ["api_key", "trust", "permission", "question", "review"];
         assert_eq!(asked, wanted, "{size}: {:#?}", ended.lines);
         let results: Vec<_> =
             ended.with("event", "tool_ended").filter_map(|line| line["result"]["text"].as_str()).collect();

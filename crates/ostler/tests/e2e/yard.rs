@@ -151,6 +151,12 @@ impl Yard {
         command
     }
 
+    /// Trusts what the workspace brings for agents.
+    pub(crate) fn trust(&self) {
+        let trusted = self.ostler(&["trust", "--yes", "--json"]).arg(self.workspace()).output().unwrap();
+        assert!(trusted.status.success());
+    }
+
     pub(crate) fn start(&self, args: &[&str]) -> Child {
         let mut command = self.ostler(&["run", "-a", &self.agent, "--json"]);
         command.args(args).stdout(Stdio::piped()).spawn().unwrap()

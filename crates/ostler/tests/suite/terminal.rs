@@ -211,3 +211,38 @@ fn a_reader_who_does_not_read_does_not_hold_up_the_run() {
     drop(reader);
     assert_eq!(ground::ended(child).status.code(), Some(0));
 }
+
+/// Asked once, before anything is started: a no leaves the files out, a yes lets them in and is not asked for again.
+#[test]
+fn a_repository_that_is_not_trusted_is_asked_about_on_a_terminal() {
+    let question =
+        |screen: &Screen| screen.until("the question", |rows| rows.iter().any(|row| row.contains("[y/N]")));
+    let trusted = |ground: &Ground| {
+        let state = ground.run(&["trust", "--json"]).stdout;
+        serde_json::from_str::<serde_json::Value>(&state).unwrap()["trusted"] == true
+    };
+    let ground = ground(CALL);
+    ground.put("project/.codex/config.toml", "");
+    go(&ground);
+    let mut screen = start(&ground, SIZES[2]);
+    let rows = question(&screen);
+    assert!(
+        rows.iter().any(|row| row.contains(".codex/config.toml") && row.contains("starts MCP servers")),
+        "{rows:?}"
+    );
+    screen.press("n\r");
+    let (code, rows) = screen.end();
+    assert_eq!((code, trusted(&ground)), (Some(0), false), "{rows:?}");
+    assert!(rows.iter().any(|row| row.contains("not loaded: `.codex/config.toml`")), "{rows:?}");
+
+    let mut screen = start(&ground, SIZES[2]);
+    question(&screen);
+    screen.press("y\r");
+    let (code, rows) = screen.end();
+    assert_eq!((code, trusted(&ground)), (Some(0), true), "{rows:?}");
+    assert!(!rows.iter().any(|row| row.contains("not loaded")), "{rows:?}");
+
+    let (code, rows) = start(&ground, SIZES[2]).end();
+    assert_eq!(code, Some(0), "{rows:?}");
+    assert!(!rows.iter().any(|row| row.contains("[y/N]")), "{rows:?}");
+}

@@ -93,6 +93,7 @@ mod h05_waits_for_a_person {
         std::fs::create_dir(yard.workspace().join(".claude")).unwrap();
         let trusted = r#"{"enableAllProjectMcpServers": true}"#;
         std::fs::write(yard.workspace().join(".claude/settings.json"), trusted).unwrap();
+        yard.trust();
         let script = yard.script(
             r#"
             [[conversation]]

@@ -251,3 +251,28 @@ fn a_served_session_loads_nothing_of_a_repository_that_is_not_trusted() {
         assert_eq!(served.interrupt(), Some(0));
     }
 }
+
+/// A hook that an agent writes would run when it is resumed, with more than the agent was allowed.
+#[test]
+fn what_an_agent_writes_for_its_next_start_is_not_loaded() {
+    let Some(shape) = RealShape::of(Player::ClaudeStream) else { return };
+    std::fs::create_dir(shape.at("markers")).unwrap();
+    let touch = format!("touch {}", shape.at("markers/written").display());
+    let hook = json!([{"hooks": [{"type": "command", "command": touch}]}]);
+    let settings = json!({"hooks": {"SessionStart": hook, "UserPromptSubmit": hook}});
+    let write = format!(
+        "{{ tool_by_role = \"write_file\", path = \".claude/settings.json\", content = '{settings}' }}"
+    );
+    let script = format!(
+        "[[conversation]]\n[[conversation.step]]\nreply = [{write}]\n[[conversation.step]]\nreply = [{{ text = \"Done.\" }}]\n"
+    );
+    let _provider = shape.play(&script);
+    let args = ["--permissions", "all", "--ceiling", "3m", "Write it."];
+    Ended::of(ended(shape.start(&args))).ends("completed", 0);
+    assert!(shape.workspace().join(".claude/settings.json").exists());
+    let mut again = shape.ostler(&["run", "--json", "--resume", "last", "Go on."]);
+    let resumed = Ended::of(ended(again.stdout(std::process::Stdio::piped()).spawn().unwrap()));
+    resumed.ends("completed", 0);
+    assert_eq!(markers(&shape), [""; 0]);
+    assert!(warnings(&resumed).contains(".claude/settings.json"), "{}", warnings(&resumed));
+}

@@ -44,7 +44,7 @@ fn the_users_own_settings_stay_in_force() {
     shape.is_empty();
 }
 
-/// A project's instructions would take the place of the client's without a word.
+/// A trusted project's instructions would take the place of the client's without a word.
 #[test]
 fn a_system_prompt_that_a_project_overrules_is_refused() {
     let Some(shape) = RealShape::of(Player::Codex) else { return };
@@ -61,6 +61,10 @@ fn a_system_prompt_that_a_project_overrules_is_refused() {
         let turns = format!("/api/v1/sessions/{}/turns", session["id"].as_str().unwrap());
         served.post(&turns, &json!({"text": "Do it.", "wait": true}))
     };
+    let (status, body) = began(Some("Of the client."));
+    assert_eq!(status, 200, "those of a project that is not trusted do not count: {body}");
+    let trusted = shape.ostler(&["trust", "--yes"]).arg(shape.workspace()).output().unwrap();
+    assert!(trusted.status.success());
     let (status, body) = began(Some("Of the client."));
     assert!(status == 400 && body.contains(".codex/config.toml"), "{status}: {body}");
     let (status, body) = began(None);
