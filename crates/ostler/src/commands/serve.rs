@@ -188,7 +188,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     }
     let conversations = folder.join("conversations");
     let trust = TrustGate::new(here.gate().with_home(home.clone()), |warning| {
-        display::tell(&format!("warning: {warning}"))
+        display::tell(&format!("warning: {warning}"));
     });
     let ground = |agent: &'static dyn Agent, program: PathBuf| {
         let env = match &scene {
