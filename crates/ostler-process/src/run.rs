@@ -12,6 +12,7 @@ pub(crate) mod clock;
 mod company;
 mod desk;
 mod environment;
+mod jailing;
 mod offline;
 mod plan;
 mod progress;
@@ -60,6 +61,7 @@ use desk::Desk;
 pub use environment::{
     PrivateError, exempt_loopback, inherited, launched, rehearsed, users_settings, write_private,
 };
+pub use jailing::PlannedJail;
 use offline::Waited;
 pub use offline::configured_provider;
 pub use plan::{Beginning, Checks, Incoming, Plan, Watching};
@@ -339,7 +341,7 @@ impl<'a> Run<'a> {
         let private = self.private();
         let decision = self.plan.decide_trust()?;
         let launch = self.plan.launch_of(attempt, self.ledger.cost_left(), &private, &decision)?;
-        let (env, mut warnings) = environment::launched(&self.plan.env, &launch);
+        let (mut env, mut warnings) = environment::launched(&self.plan.env, &launch);
         // Another process of the run may have had one, by the same name.
         self.profile_link = ProfileLink::default();
         self.profile_link = write_launch(&private, &launch, &env)?;
@@ -360,6 +362,10 @@ impl<'a> Run<'a> {
             ostler_agent::agent::Stdin::Text(_) | ostler_agent::agent::Stdin::Spoken(_) => Stdin::Piped,
             ostler_agent::agent::Stdin::Terminal => Stdin::Terminal(self.plan.terminal_size),
         };
+        let jail = match &self.plan.jail {
+            Some(jail) => Some(jail.prepare(&mut env).map_err(PrivateError::at(&private))?),
+            None => None,
+        };
         let spawn = Spawn {
             program: self.plan.program.clone(),
             args: launch.args.iter().map(OsString::from).collect(),
@@ -368,7 +374,7 @@ impl<'a> Run<'a> {
             stdin,
             run: id,
             tier: None,
-            jail: None,
+            jail,
             guard: self.plan.guard.clone(),
         };
         self.workplace.look();

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use super::attempt::Attempt;
 use super::bridge::Bridge;
 use super::environment::users_settings;
+use super::jailing::PlannedJail;
 use super::report::RunError;
 use super::requests::Request;
 use crate::contain::Ahead;
@@ -83,6 +84,8 @@ pub struct Plan<'a> {
     pub probe: Option<Provider>,
     /// What the host tries itself when the agent says that it is done.
     pub checks: Checks<'a>,
+    /// The wall around the agent and what the host runs for it, or none.
+    pub jail: Option<PlannedJail>,
     /// Our own binary, which guards the agent.
     pub guard: PathBuf,
     /// Where the agent hands over and declares completion, if it can.

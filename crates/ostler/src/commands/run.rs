@@ -7,6 +7,7 @@ mod bridge;
 mod choice;
 mod crossing;
 mod fetch;
+mod jailing;
 mod json_voice;
 mod prepare;
 mod pricing;

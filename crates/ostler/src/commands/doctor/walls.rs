@@ -98,7 +98,7 @@ mod tests {
             let found = remedy(setting, is_container);
             match want {
                 Some(text) => {
-                    assert!(found.as_deref().is_some_and(|found| found.contains(text)), "{found:?}")
+                    assert!(found.as_deref().is_some_and(|found| found.contains(text)), "{found:?}");
                 }
                 None => assert_eq!(found, None),
             }

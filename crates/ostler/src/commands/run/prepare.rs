@@ -26,6 +26,7 @@ use super::args::{Args, Level};
 use super::bridge::Wanted;
 use super::choice::{Choice, Picked};
 use super::fetch::fetch;
+use super::jailing::{JailFault, Prisoner, plan_jail};
 use super::rehearsal::Rehearsed;
 use super::terms::Terms;
 use crate::config::Settings;
@@ -99,6 +100,8 @@ pub(crate) enum RunUsage {
     NoCost { agent: &'static str, model: Option<String> },
     #[error("--max-tokens cannot be enforced: {agent} reports no tokens")]
     NoTokens { agent: &'static str },
+    #[error(transparent)]
+    Jail(#[from] JailFault),
     #[error("could not tell which program this is")]
     Guard(#[source] io::Error),
 }
@@ -149,6 +152,7 @@ impl RunUsage {
                     "set [prices.\"{model}\"] in config.toml, with `input` and `output` in US dollars per million tokens; or {other}"
                 )
             }
+            Self::Jail(fault) => return fault.hint(),
             Self::Guard(_) => return None,
         })
     }
@@ -321,6 +325,7 @@ pub(super) async fn prepare<'a>(
         prices,
         probe: None,
         checks: Checks::default(),
+        jail: None,
         guard: std::env::current_exe().map_err(RunUsage::Guard)?,
         bridge: None,
         warnings: Vec::new(),
@@ -355,6 +360,19 @@ pub(super) async fn prepare<'a>(
     };
     plan.env.retain(|(name, _)| args.env.iter().all(|(set, _)| name.to_str() != Some(set)));
     plan.env.extend(args.env.iter().map(|(name, value)| (name.into(), value.into())));
+    plan.jail = plan_jail(
+        &Prisoner {
+            agent: plan.agent,
+            permissions: plan.permissions,
+            workspace: &plan.workspace,
+            program: &plan.program,
+            ostler: &plan.guard,
+            env: &plan.env,
+            folder: journal.folder(),
+        },
+        here,
+    )
+    .map_err(RunUsage::from)?;
     // The probe must take the same way to the provider as the agent.
     exempt_loopback(&mut plan.env);
     plan.probe = match &terms.probe {
