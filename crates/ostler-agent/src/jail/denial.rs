@@ -114,10 +114,10 @@ impl RunJail {
         let path = self.locked(path);
         let rule = self.policy.rule(&path);
         let wanted = match (rule.map(|rule| &rule.access), self.policy.grant(&path)) {
-            // The host's own file is not there; one that the tool made itself would be.
+            // The host's own file is not there, or cannot be opened; one that the tool made itself could be.
             (Some(Access::Substitute { .. }), _) => match report.cause {
-                Cause::Missing => [Wanted::Read].as_slice(),
-                Cause::Denied | Cause::ReadOnly | Cause::Busy => return None,
+                Cause::Missing | Cause::Denied => report.wanted,
+                Cause::ReadOnly | Cause::Busy => return None,
             },
             // What is mounted cannot be moved or removed.
             (Some(_), Grant::Write) if report.cause == Cause::Busy && rule?.path == path => &[Wanted::Write],

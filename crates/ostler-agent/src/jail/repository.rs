@@ -20,7 +20,10 @@ pub const CONFIGURATION: [&str; 10] = [
 ];
 
 /// What git executes or obeys in a git directory.
-const GIT_CONFIGURATION: [&str; 3] = ["hooks", "config", "config.worktree"];
+const GIT_CONFIGURATION: [&str; 3] = ["hooks", "config", WORKTREE_CONFIGURATION];
+
+/// The same for one worktree.
+const WORKTREE_CONFIGURATION: &str = "config.worktree";
 
 /// What leads git from a git directory to another one, with other hooks and another configuration.
 const GIT_POINTERS: [&str; 2] = ["commondir", "gitdir"];
@@ -89,7 +92,10 @@ pub(super) fn guard(
     let (mut pointers, mut configuration) = (Vec::new(), Vec::new());
     if let Some(repository) = repository {
         git_dirs.extend([&repository.git_dir, &repository.common_dir]);
-        git_dirs.extend(repository.modules.iter().chain(&repository.worktrees));
+        git_dirs.extend(&repository.modules);
+        configuration.extend(repository.worktrees.iter().map(|git_dir| git_dir.join(WORKTREE_CONFIGURATION)));
+        let pointers_of = |git_dir: &PathBuf| GIT_POINTERS.map(|name| git_dir.join(name));
+        pointers.extend(repository.worktrees.iter().flat_map(pointers_of));
         configuration.extend(repository.hooks_path.clone());
         if repository.git_dir != repository.dot_git {
             pointers.push(repository.dot_git.clone());

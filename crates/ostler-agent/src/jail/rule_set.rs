@@ -1,5 +1,6 @@
 //! Collects the rules of a policy, and all that goes with them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::never::Boundary;
@@ -123,6 +124,7 @@ impl<'a> RuleSet<'a> {
                 self.policy.rules.push(Rule { path, access: Access::Hidden });
             }
         }
+        drop_repeated(&mut self.policy.rules);
         Finished { policy: self.policy, create: self.create, set: self.set }
     }
 }
@@ -136,6 +138,14 @@ pub(super) fn expected(facts: &JailFacts<'_>, path: &Path) -> PathBuf {
     moved.unwrap_or_else(|| path.to_owned())
 }
 
+/// Of two rules for one path the later holds: the other one is left out.
+fn drop_repeated(rules: &mut Vec<Rule>) {
+    let mut seen = BTreeSet::new();
+    rules.reverse();
+    rules.retain(|rule| seen.insert(rule.path.clone()));
+    rules.reverse();
+}
+
 /// What was collected.
 pub(super) struct Finished {
     pub(super) policy: JailPolicy,
@@ -145,9 +155,11 @@ pub(super) struct Finished {
 
 /// Whether what the host has at `path` can be read. In a substitute it cannot.
 pub(super) fn is_visible(policy: &JailPolicy, path: &Path) -> bool {
-    let mut rules: Vec<&Rule> = policy.rules.iter().filter(|rule| path.starts_with(&rule.path)).collect();
-    rules.sort_by_key(|rule| rule.path.components().count());
-    let deepest = rules.iter().rev().find(|rule| rule.access != Access::Guarded);
+    // Of two that contain the path the deeper one is longer.
+    let length = |rule: &Rule| rule.path.as_os_str().len();
+    let contains = |rule: &&Rule| length(rule) <= path.as_os_str().len() && path.starts_with(&rule.path);
+    let rules = policy.rules.iter().filter(|rule| rule.access != Access::Guarded);
+    let deepest = rules.filter(contains).max_by_key(|rule| length(rule));
     deepest.is_some_and(|rule| match rule.access {
         Access::Read | Access::Write | Access::CopyOnWrite { .. } => true,
         Access::Substitute { .. } | Access::Guarded | Access::Hidden => false,

@@ -137,14 +137,20 @@ impl World {
     }
 
     pub(super) fn real_path(&self, path: &Path) -> Option<PathBuf> {
+        let real = self.resolve(path, 8)?;
+        self.paths.iter().any(|known| known.starts_with(&real)).then_some(real)
+    }
+
+    /// A path without its links; nothing if they lead in circles.
+    fn resolve(&self, path: &Path, links_left: usize) -> Option<PathBuf> {
         let mut real = PathBuf::new();
         for part in path.components() {
             real.push(part);
             if let Some(target) = self.links.get(&real) {
-                real = self.real_path(target)?;
+                real = self.resolve(target, links_left.checked_sub(1)?)?;
             }
         }
-        self.paths.iter().any(|known| known.starts_with(&real)).then_some(real)
+        Some(real)
     }
 
     pub(super) fn decide(&self) -> Result<RunJail, JailRefusal> {

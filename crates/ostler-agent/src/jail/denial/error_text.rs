@@ -83,7 +83,9 @@ fn report(lines: &[&str], at: usize, cause: Cause) -> Option<Report> {
     let after = lines[at + 1..].iter().take(NEAR);
     // Another error's path is another error's.
     let near = before.chain(after).filter(|line| self::cause(line).is_none());
-    let mut named = std::iter::once(&lines[at]).chain(near).map(|line| (*line, paths(line)));
+    let own = paths(lines[at]).into_iter().chain(bare_names(lines[at], cause)).collect();
+    let near = near.map(|line| (*line, paths(line)));
+    let mut named = std::iter::once((lines[at], own)).chain(near);
     let (line, paths) = named.find(|(_, paths)| !paths.is_empty())?;
     let both = format!("{} {line}", lines[at]).to_ascii_lowercase();
     let changes = CHANGES.iter().any(|word| both.contains(word));
@@ -101,7 +103,9 @@ fn report(lines: &[&str], at: usize, cause: Cause) -> Option<Report> {
 /// What may be a path in a line: what is quoted, then what stands between colons, then words.
 fn paths(line: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    let segments = line.split(": ").map(str::trim).filter(|segment| starts_like_a_path(segment));
+    // Java puts the cause in brackets behind the path.
+    let segments = line.split(": ").map(|segment| segment.split(" (").next().unwrap_or(segment).trim());
+    let segments = segments.filter(|segment| starts_like_a_path(segment));
     let words = line.split_whitespace().map(|word| {
         word.trim_matches(|letter: char| "()[]{}<>,;:'\"`‘’!".contains(letter)).trim_end_matches('.')
     });
@@ -113,6 +117,19 @@ fn paths(line: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Names of files in the working directory: what is quoted, and what stands before the cause. Only of files that cannot be
+/// changed, since many other things than files are not permitted or not there.
+fn bare_names(line: &str, cause: Cause) -> Vec<String> {
+    match cause {
+        Cause::Missing | Cause::Denied => return Vec::new(),
+        Cause::ReadOnly | Cause::Busy => {}
+    }
+    let before = line.rsplit(": ").nth(1);
+    let names = quoted(line).into_iter().chain(before);
+    let is_name = |name: &&str| !name.is_empty() && !name.contains(|letter: char| " \t/[]".contains(letter));
+    names.filter(is_name).map(str::to_owned).collect()
 }
 
 fn quoted(line: &str) -> Vec<&str> {
