@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::never::{Boundary, Obstacle};
-use super::refusal::JailRefusal;
+use super::refusal::{JailRefusal, WorkspaceFault};
 use super::rule_set::RuleSet;
 use super::state::{AgentState, StateEntry, StateForm, StateList, StatePlaces};
 use super::{Access, JailFacts};
@@ -25,6 +25,10 @@ pub(super) fn grant(
         let is_made = state.create.contains(folder);
         let Some(real) = settled(facts, folder, is_made) else { continue };
         let is_own = boundary.exempt.iter().any(|own| real.starts_with(own));
+        if facts.workspace.starts_with(&real) && !is_own {
+            let reason = WorkspaceFault::AgentsOwn(real);
+            return Err(JailRefusal::Workspace { workspace: facts.workspace.to_owned(), reason });
+        }
         if !is_own {
             grant_folder(rules, boundary, folder, &real, is_made)?;
             folders.push((folder.clone(), real));

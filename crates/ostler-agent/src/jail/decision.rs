@@ -61,7 +61,7 @@ impl RunJail {
         check_workspace(facts, &boundary)?;
         let repository = facts.git.repository.as_ref().filter(|found| is_usable(found, facts, &boundary));
         let mut rules = RuleSet::new(facts, &boundary);
-        grant_system(&mut rules, facts);
+        grant_system(&mut rules, facts, &boundary);
         grant_own(&mut rules, facts);
         repository::grant(&mut rules, facts, repository);
         let warnings = agent_state::grant(&mut rules, facts, &boundary)?;
@@ -102,9 +102,11 @@ fn not_enforced(facts: &JailFacts<'_>) -> Vec<String> {
 }
 
 /// Programs, libraries and settings of the system; temporary files are the run's own.
-fn grant_system(rules: &mut RuleSet<'_>, facts: &JailFacts<'_>) {
+fn grant_system(rules: &mut RuleSet<'_>, facts: &JailFacts<'_>, boundary: &Boundary) {
     for path in READABLE.map(Path::new) {
-        if let Some(real) = (facts.real_path)(path) {
+        // A link is vetted as every other path. The directories themselves may contain what is hidden.
+        let is_open = |real: &PathBuf| real == path || boundary.obstacle(real).is_none();
+        if let Some(real) = (facts.real_path)(path).filter(is_open) {
             rules.push_with_link(path, real, Access::Read);
         }
     }

@@ -440,7 +440,7 @@ fn reading_more_is_a_matter_of_the_configuration() {
 
 #[test]
 fn a_workspace_that_shows_too_much_is_refused() {
-    use WorkspaceFault::{AboveHome, AboveOstler, InOstler, NeverVisible, Root, Shared};
+    use WorkspaceFault::{AboveHome, AboveOstler, AgentsOwn, InOstler, NeverVisible, Root, Shared};
     let ostler = || PathBuf::from("/home/me/.local/share/ostler");
     let table = [
         ("/", Root),
@@ -451,6 +451,8 @@ fn a_workspace_that_shows_too_much_is_refused() {
         ("/home/me/.local/share/ostler/runs", InOstler(ostler())),
         ("/home/me/.ssh", NeverVisible("/home/me/.ssh".into())),
         ("/home/me/.ssh/keys", NeverVisible("/home/me/.ssh".into())),
+        ("/home/me/.claude", AgentsOwn("/home/me/.claude".into())),
+        ("/home/me/.claude/skills/x", AgentsOwn("/home/me/.claude".into())),
         ("/tmp", Shared),
         ("/usr", Shared),
         ("/etc", Shared),

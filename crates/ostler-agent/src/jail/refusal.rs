@@ -74,6 +74,9 @@ pub enum WorkspaceFault {
     /// In a directory that the configuration hides.
     #[error("it is in {}, which [jail] hide hides", .0.display())]
     HiddenByConfig(PathBuf),
+    /// In the directory of the agent's own files, which the agent changes at every level.
+    #[error("it is in the agent's own directory {}", .0.display())]
+    AgentsOwn(PathBuf),
     /// A directory that all programs of the machine share.
     #[error("it is shared by all programs of this machine")]
     Shared,
@@ -138,7 +141,9 @@ impl WorkspaceFault {
             Self::Root | Self::AboveHome(_) | Self::AboveOstler(_) => {
                 "use --cwd with the directory of one project, or --no-jail"
             }
-            Self::InOstler(_) | Self::NeverVisible(_) => "use --cwd with another directory, or --no-jail",
+            Self::InOstler(_) | Self::NeverVisible(_) | Self::AgentsOwn(_) => {
+                "use --cwd with another directory, or --no-jail"
+            }
             Self::HiddenByConfig(_) => "use --cwd with another directory, or remove it from [jail] hide",
             Self::Shared => "use --cwd with a directory below it, or --no-jail",
         }
