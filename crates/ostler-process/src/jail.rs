@@ -1,7 +1,7 @@
 //! The wall around a process, which the kernel keeps.
 //!
 //! The shim sets it after it is contained and before it becomes the agent, so no line of the agent runs outside. What is
-//! granted is decided in `ostler_agent::jail`. Why so, and what was rejected: `docs/adr/0025`.
+//! granted is decided in `ostler_agent::jail`. Why so, and what was rejected: `docs/adr/0026`.
 //!
 //! - `namespace`: a file system that holds only what is granted; `layout`: where each rule goes in it.
 //! - `landlock`: the second wall inside, and the only one where namespaces are forbidden.

@@ -8,7 +8,7 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, unshare};
 use ostler_agent::jail::{Access, JailPolicy};
@@ -81,8 +81,20 @@ impl<'a> Root<'a> {
         let root = Self { table };
         root.add_kernel_files()?;
         root.add_devices()?;
-        for placement in placements {
-            root.add(placement)?;
+        let mut covers = Vec::new();
+        for (index, placement) in placements.iter().enumerate() {
+            // What is below a path comes right after it.
+            let next = placements.get(index + 1);
+            let is_cover = placement.access == Access::Hidden
+                && next.is_some_and(|next| next.path.starts_with(&placement.path));
+            if is_cover {
+                covers.push(cover(placement)?);
+            } else {
+                root.add(placement)?;
+            }
+        }
+        for path in &covers {
+            add_flags(path, HARMLESS | MountFlags::RDONLY).map_err(JailError::at("close", path))?;
         }
         change_root()
     }
@@ -173,6 +185,14 @@ impl<'a> Root<'a> {
         let options = c"newinstance,ptmxmode=0666,mode=0620";
         mount("devpts", &terminals, "devpts", flags, options).map_err(failed(&terminals))
     }
+}
+
+/// Covers a directory that hides everything but what is granted below it. It stays open until that is in place.
+fn cover(placement: &Placement) -> Result<PathBuf, JailError> {
+    let target = below(Path::new(ROOT), &placement.path);
+    mount("tmpfs", &target, "tmpfs", HARMLESS, c"mode=0755")
+        .map_err(JailError::at("hide", &placement.path))?;
+    Ok(target)
 }
 
 /// Makes an empty file system the root, with the host's below it.

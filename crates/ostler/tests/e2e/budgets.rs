@@ -83,7 +83,7 @@ fn a_limit_on_money_is_refused_where_codex_has_no_price() {
     let said = yard.refused(&["--rehearse=hello", "--max-cost", "0.001", "Say something."]);
     let want = "error: --max-cost cannot be enforced: codex reports no cost\n  try: set [prices.\"MODEL\"]";
     assert!(said.starts_with(want), "{said}");
-    assert!(!yard.at("runs").exists(), "nothing was started");
+    assert!(!yard.at("ostler/runs").exists(), "nothing was started");
 }
 
 /// A price that names another model is found out before the first call.

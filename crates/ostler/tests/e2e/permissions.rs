@@ -301,7 +301,7 @@ fn what_an_agent_cannot_express_is_refused_with_the_way_out() {
         let Some(yard) = yard else { return };
         let told = yard.refused(args);
         assert!(words.iter().all(|word| told.contains(word)), "{told}");
-        assert!(!yard.at("runs").exists(), "nothing was begun");
+        assert!(!yard.at("ostler/runs").exists(), "nothing was begun");
     };
     says(Yard::of(Player::Codex), &rule, &["only a sandbox around all of them", "--permissions all"]);
     for player in [Player::ClaudeStream, Player::OpenCode] {

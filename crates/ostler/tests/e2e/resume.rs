@@ -188,7 +188,7 @@ fn interrupted(player: Player, told: &str, lose: impl Fn(&Yard)) {
 fn lose_calls(yard: &Yard) {
     let projects = "home/.claude/projects";
     let mut lost = 0;
-    let runs = std::fs::read_dir(yard.at("runs")).unwrap().flatten();
+    let runs = std::fs::read_dir(yard.at("ostler/runs")).unwrap().flatten();
     for project in runs.flat_map(|run| std::fs::read_dir(run.path().join(projects)).into_iter().flatten()) {
         let files = std::fs::read_dir(project.unwrap().path()).unwrap().flatten();
         for file in files.filter(|file| file.path().is_file()) {

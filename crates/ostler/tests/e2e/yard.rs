@@ -100,7 +100,9 @@ impl Yard {
 
     fn with(name: &str, program: &Path, agent: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("ostler-run-").tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("workspace")).unwrap();
+        for name in ["workspace", "ostler"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
         let yard = Self { agent: agent.to_owned(), folder, variables: Vec::new(), has_bridge: false };
         yard.configure(name, program);
         yard
@@ -108,13 +110,13 @@ impl Yard {
 
     fn configure(&self, name: &str, program: &Path) {
         let config = format!("[agents.{name}]\nprogram = {:?}\n", program.display().to_string());
-        std::fs::write(self.at("config.toml"), config).unwrap();
+        std::fs::write(self.at("ostler/config.toml"), config).unwrap();
     }
 
     /// Adds to the configuration.
     pub(crate) fn configure_also(&self, text: &str) {
-        let before = std::fs::read_to_string(self.at("config.toml")).unwrap();
-        std::fs::write(self.at("config.toml"), format!("{before}\n{text}")).unwrap();
+        let before = std::fs::read_to_string(self.at("ostler/config.toml")).unwrap();
+        std::fs::write(self.at("ostler/config.toml"), format!("{before}\n{text}")).unwrap();
     }
 
     /// What `ostler runs show` says of the last run.
@@ -140,7 +142,7 @@ impl Yard {
 
     pub(crate) fn ostler(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
-        command.args(args).env("OSTLER_HOME", self.folder.path()).current_dir(self.workspace());
+        command.args(args).env("OSTLER_HOME", self.at("ostler")).current_dir(self.workspace());
         // Whether this machine has a network must not matter.
         command.env("OSTLER_CFG__NETWORK__PROBE", "off");
         command.env("OSTLER_CFG__RUN__BRIDGE", self.has_bridge.to_string());

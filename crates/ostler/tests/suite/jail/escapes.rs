@@ -14,7 +14,7 @@ enum Want {
 }
 use Want::{Kept, Works};
 
-const WAYS: [(&str, &str, Want); 34] = [
+const WAYS: [(&str, &str, Want); 37] = [
     ("read the workspace", "cat src/main.rs", Works),
     ("write in the workspace", "echo x > new && cat new && rm new", Works),
     ("write to the temporary directory", "echo x > /tmp/x && mktemp", Works),
@@ -23,6 +23,9 @@ const WAYS: [(&str, &str, Want); 34] = [
     ("use shared memory", "echo x > /dev/shm/x", Works),
     ("see itself", "cat /proc/self/environ", Works),
     ("add to the repository", "echo x > .git/index", Works),
+    ("write below what is hidden, where it is granted", "echo x > hidden/open/x", Works),
+    ("what is hidden beside it", "ls -d hidden/other", Kept),
+    ("write to what is hidden", "touch hidden/new", Kept),
     ("absolute path", "cat $R/home/.ssh/id", Kept),
     ("parent directory", "cat ../home/.ssh/id", Kept),
     ("symbolic link made before", "cat link", Kept),

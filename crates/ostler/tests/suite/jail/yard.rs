@@ -41,9 +41,16 @@ impl Yard {
         }
         let folder = TempDir::new().unwrap();
         let yard = Self { folder, user };
-        for path in
-            ["home/.ssh", "work/.git/hooks", "work/.claude", "work/src", "private/home", "private/tmp"]
-        {
+        for path in [
+            "home/.ssh",
+            "work/.git/hooks",
+            "work/.claude",
+            "work/src",
+            "work/hidden/other",
+            "work/hidden/open",
+            "private/home",
+            "private/tmp",
+        ] {
             fs::create_dir_all(yard.at(path)).unwrap();
         }
         for (path, text) in [
@@ -175,6 +182,8 @@ fn policy(root: &Path, canary: &Canary) -> JailPolicy {
     rules.push(rule(root.join("home"), substitute("home")));
     rules.push(rule(root.join("work"), Access::Write));
     rules.push(rule(root.join("work/.git"), Access::Write));
+    rules.push(rule(root.join("work/hidden"), Access::Hidden));
+    rules.push(rule(root.join("work/hidden/open"), Access::Write));
     for path in ["work/.git/hooks", "work/.git/config", "work/.claude", "work/missing"] {
         rules.push(rule(root.join(path), Access::Guarded));
     }
