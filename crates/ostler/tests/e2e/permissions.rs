@@ -247,6 +247,49 @@ mod edits_stays_in_the_workspace {
     }
 }
 
+/// The same tries behind a wall: the kernel refuses what an agent does not refuse by itself.
+mod a_wall_keeps_what_an_agent_does_not {
+    use super::*;
+
+    fn stays_inside(player: Player, inside: &[&str]) {
+        let Some(shape) = RealShape::unprivileged(player) else { return };
+        let shape = shape.variable("OSTLER_FORCE_JAIL", "namespace");
+        assert_eq!(tried(player, &shape, "edits"), came(inside, &[]), "{player:?}");
+    }
+
+    #[test]
+    fn claude() {
+        stays_inside(Player::ClaudeStream, &["in-redirect", "in-touch", "in-write", "seed.txt"]);
+    }
+
+    #[test]
+    fn claude_on_a_terminal() {
+        stays_inside(Player::ClaudeTerminal, &["in-redirect", "in-touch", "in-write", "seed.txt"]);
+    }
+
+    /// It follows links by itself: see `edits_stays_in_the_workspace`.
+    #[test]
+    fn opencode() {
+        stays_inside(Player::OpenCode, &["in-write", "seed.txt"]);
+    }
+
+    /// Without a wall it reads everywhere: see `deny_reads`.
+    #[test]
+    fn codex_reads_nothing_outside() {
+        let Some(shape) = RealShape::unprivileged(Player::Codex) else { return };
+        let shape = shape.variable("OSTLER_FORCE_JAIL", "namespace");
+        fs::create_dir(shape.at("outside")).unwrap();
+        fs::write(shape.at("outside/secret.txt"), "the owner's secret\n").unwrap();
+        fs::write(shape.workspace().join("seed.txt"), "seed of the workspace\n").unwrap();
+        let calls = [Try::Shell("cat seed.txt"), Try::Shell("cat OUTSIDE/secret.txt")];
+        let calls: Vec<Value> = calls.iter().map(|attempt| attempt.call(Player::Codex, &shape)).collect();
+        let ended = Ground::run(&shape, &["--permissions", "deny", "Try."], &script(&calls));
+        ended.ends("completed", 0);
+        let told = format!("{:?}", ended.lines);
+        assert!(!told.contains("the owner's secret"), "{told}");
+    }
+}
+
 mod all_writes_everywhere {
     use super::*;
 
