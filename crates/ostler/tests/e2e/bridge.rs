@@ -312,7 +312,7 @@ fn receipts_that_the_agent_changes_change_nothing_and_are_told() {
     let Some(yard) = Yard::bridged(Player::Codex) else { return };
     let forge = format!(
         "[[conversation.step]]\nreply = [{{ tool_by_role = \"shell\", command = \"sed -i s/plan/clan/ {}/runs/*/receipts.ndjson\" }}]\n",
-        yard.at("").display()
+        yard.at("ostler").display()
     );
     let script =
         yard.script(&format!("[[conversation]]\n{}{forge}{}{}", submit(PLAN), declare(), says("Done.")));

@@ -13,7 +13,7 @@ fn a_document_that_the_agent_changes_later_is_told_and_not_exported() {
     let Some(yard) = Yard::bridged(Player::Codex) else { return };
     let forge = format!(
         "[[conversation.step]]\nreply = [{{ tool_by_role = \"shell\", command = \"echo mine > $(echo {}/runs/*/artifacts/plan.md)\" }}]\n",
-        yard.at("").display()
+        yard.at("ostler").display()
     );
     let script =
         yard.script(&format!("[[conversation]]\n{}{forge}{}{}", submit(PLAN), declare(), says("Done.")));
