@@ -61,11 +61,14 @@ fn block(at: &At<'_>, block: &Value, role: Role, ignored: &mut Ignored) -> Resul
             return Err(at.of("type").wrong("calls are the assistant's, and their results the user's"));
         }
         ("image" | "document" | "search_result", Role::Assistant) => {
-            return Err(at.of("type").wrong("only the user shows something"));
+            return Err(at.of("type").wrong(ASSISTANT_PICTURE));
         }
         _ => return shown(at, block, MESSAGES_CONTENT, ignored),
     }))
 }
+
+/// The error for a picture or document in a message of the assistant, in every API.
+pub(super) const ASSISTANT_PICTURE: &str = "only messages of the user may contain pictures and documents";
 
 /// What unknown kinds of blocks are named after.
 const MESSAGES_CONTENT: &str = "messages.content";

@@ -190,6 +190,22 @@ fn malformed_history_is_refused_with_its_place() {
             said(json!([{"type": "image_url", "image_url": {"url": "file:///x"}}])),
             "messages[0].content[0].image_url.url",
         ),
+        // Only the first of the three APIs used to refuse a picture in a message of the assistant.
+        (
+            Messages,
+            json!([{"role": "assistant", "content": [{"type": "image", "source": {"type": "url", "url": "https://x"}}]}]),
+            "messages[0].content[0].type",
+        ),
+        (
+            Chat,
+            json!([{"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": "https://x"}}]}]),
+            "messages[0].content[0].type",
+        ),
+        (
+            Responses,
+            json!([{"role": "assistant", "content": [{"type": "input_image", "image_url": "https://x"}]}]),
+            "input[0].content[0].type",
+        ),
         (Chat, called(json!(null)), "messages[1].tool_calls[0].id"),
         (Chat, called(json!({"id": "a"})), "messages[1].tool_calls[0].function.name"),
         (

@@ -91,15 +91,15 @@ fn one(
     ignored: &mut Ignored,
 ) -> Result<(), Problem> {
     let content = at.of("content");
-    let said = |ignored: &mut Ignored| match &message["content"] {
+    let read_content = |role: Role, ignored: &mut Ignored| match &message["content"] {
         Value::Null => Ok(Vec::new()),
-        value => blocks::list(&content, value, |at, value| part(at, value, ignored)),
+        value => blocks::list(&content, value, |at, value| part(at, value, role, ignored)),
     };
     match message["role"].as_str() {
-        Some("system" | "developer") => transcript.add_system(words(&said(ignored)?)),
-        Some("user") => transcript.add(Role::User, said(ignored)?),
+        Some("system" | "developer") => transcript.add_system(words(&read_content(Role::User, ignored)?)),
+        Some("user") => transcript.add(Role::User, read_content(Role::User, ignored)?),
         Some("assistant") => {
-            let mut blocks = said(ignored)?;
+            let mut blocks = read_content(Role::Assistant, ignored)?;
             let calls = at.of("tool_calls");
             let made = match &message["tool_calls"] {
                 Value::Null => &[],
@@ -112,7 +112,8 @@ fn one(
             transcript.add(Role::Assistant, blocks);
         }
         Some("tool") => {
-            let result = blocks::outcome(at.name(message, "tool_call_id")?, said(ignored)?, false);
+            let content = read_content(Role::User, ignored)?;
+            let result = blocks::outcome(at.name(message, "tool_call_id")?, content, false);
             transcript.add(Role::User, vec![result]);
         }
         _ => return Err(at.of("role").wrong("the role must be system, developer, user, assistant or tool")),
@@ -157,10 +158,13 @@ pub(in super::super) fn called(at: &At<'_>, id: &str, function: &Value) -> Resul
     Ok(Block::Call { id: id.to_owned(), tool, input })
 }
 
-fn part(at: &At<'_>, part: &Value, ignored: &mut Ignored) -> Result<Option<Block>, Problem> {
+fn part(at: &At<'_>, part: &Value, role: Role, ignored: &mut Ignored) -> Result<Option<Block>, Problem> {
     Ok(Some(match at.name(part, "type")? {
         "text" => Block::Text(at.text(part, "text")?.to_owned()),
         "refusal" => Block::Text(at.text(part, "refusal")?.to_owned()),
+        "image_url" if role == Role::Assistant => {
+            return Err(at.of("type").wrong(blocks::ASSISTANT_PICTURE));
+        }
         "image_url" => {
             let image = at.of("image_url");
             picture(&image.of("url"), image.text(&part["image_url"], "url")?)?

@@ -126,7 +126,7 @@ fn one(at: &At<'_>, item: &Value, transcript: &mut Transcript, ignored: &mut Ign
             transcript.add(Role::Assistant, vec![Block::Call { id, tool, input: json!({INPUT: input}) }]);
         }
         "function_call_output" | "custom_tool_call_output" => {
-            let output = content(&at.of("output"), &item["output"], ignored)?;
+            let output = content(&at.of("output"), &item["output"], Role::User, ignored)?;
             let result = blocks::outcome(at.name(item, "call_id")?, output, false);
             transcript.add(Role::User, vec![result]);
         }
@@ -144,24 +144,27 @@ fn message(
     transcript: &mut Transcript,
     ignored: &mut Ignored,
 ) -> Result<(), Problem> {
-    let blocks = |ignored: &mut Ignored| content(&at.of("content"), &item["content"], ignored);
+    let mut blocks = |role| content(&at.of("content"), &item["content"], role, ignored);
     match item["role"].as_str() {
-        Some("system" | "developer") => transcript.add_system(words(&blocks(ignored)?)),
-        Some("user") => transcript.add(Role::User, blocks(ignored)?),
-        Some("assistant") => transcript.add(Role::Assistant, blocks(ignored)?),
+        Some("system" | "developer") => transcript.add_system(words(&blocks(Role::User)?)),
+        Some("user") => transcript.add(Role::User, blocks(Role::User)?),
+        Some("assistant") => transcript.add(Role::Assistant, blocks(Role::Assistant)?),
         _ => return Err(at.of("role").wrong("the role must be system, developer, user or assistant")),
     }
     Ok(())
 }
 
-fn content(at: &At<'_>, content: &Value, ignored: &mut Ignored) -> Result<Vec<Block>, Problem> {
-    blocks::list(at, content, |at, value| part(at, value, ignored))
+fn content(at: &At<'_>, content: &Value, role: Role, ignored: &mut Ignored) -> Result<Vec<Block>, Problem> {
+    blocks::list(at, content, |at, value| part(at, value, role, ignored))
 }
 
-fn part(at: &At<'_>, part: &Value, ignored: &mut Ignored) -> Result<Option<Block>, Problem> {
+fn part(at: &At<'_>, part: &Value, role: Role, ignored: &mut Ignored) -> Result<Option<Block>, Problem> {
     Ok(Some(match at.name(part, "type")? {
         "input_text" | "output_text" | "text" => Block::Text(at.text(part, "text")?.to_owned()),
         "refusal" => Block::Text(at.text(part, "refusal")?.to_owned()),
+        "input_image" if role == Role::Assistant => {
+            return Err(at.of("type").wrong(blocks::ASSISTANT_PICTURE));
+        }
         "input_image" => picture(&at.of("image_url"), at.text(part, "image_url")?)?,
         "input_audio" | "input_file" => {
             return Err(at.of("type").wrong("an agent takes texts and pictures"));
