@@ -16,7 +16,7 @@ use crate::quiet_cause::Answer;
 use crate::repository_config::{ConfigEntry, Content, InstructionFiles};
 use crate::source::Twins;
 use crate::terminal::Interactive;
-pub use launch::{Activity, AsRoot, Launch, Permissions, Refusal, Session, Stdin, Task};
+pub use launch::{Activity, AsRoot, Enforcement, Launch, Permissions, Refusal, Session, Stdin, Task};
 
 /// How a session with an agent is driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,7 +281,7 @@ pub enum TranscriptPlace {
     },
     /// Files that grow while it works, in a form that is not read.
     Growth {
-        /// The files.
+        /// The files, that with the sessions last.
         files: Vec<PathBuf>,
     },
 }

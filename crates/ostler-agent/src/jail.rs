@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use decision::{JailEnvironment, RunJail};
 pub use denial::{Denial, Opening, Wanted};
+pub use environment::JAIL_VARIABLE;
 pub use facts::{CacheLayers, ConfigWrites, GitFacts, JailFacts, JailLevel, NestedRepository, Repository};
 pub use refusal::{EntryFault, JailRefusal, WorkspaceFault};
 pub use repository::CONFIGURATION;

@@ -231,6 +231,8 @@ pub struct Untrusted {
     pub directory: PathBuf,
     /// Whether what no option stops is masked.
     pub masking: Masking,
+    /// What is masked then: absolute paths of files and directories.
+    pub masks: Vec<PathBuf>,
 }
 
 /// How many files a sentence names.

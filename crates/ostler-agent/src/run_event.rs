@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::bridge::BridgeEvent;
 use crate::check::CheckEvent;
 use crate::event::AgentEvent;
+use crate::jail::Wanted;
 use crate::quiet_cause::QuietCause;
 
 /// Version of a line's shape.
@@ -68,6 +69,15 @@ pub enum RunEventKind {
     Warn {
         /// What.
         text: String,
+    },
+    /// The jail denied something to a tool.
+    Denied {
+        /// Where.
+        path: String,
+        /// What the tool tried.
+        wanted: Wanted,
+        /// The setting that opens it.
+        opens: String,
     },
     /// What the agent's terminal showed when something was wrong with it.
     Screen {

@@ -63,6 +63,7 @@ async fn talk(
         folder: folder.to_owned(),
         guard: PathBuf::from(guard).into(),
         trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
+        jailer: std::sync::Arc::new(ostler_gateway::jail::Unjailed),
     });
     let pool = Pool::new(start, Limits::default(), Patience::default());
     let talked = converse(&pool, prompts).await;

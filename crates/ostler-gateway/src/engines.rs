@@ -4,6 +4,7 @@ use ostler_agent::agent::{Decision, Engine};
 use ostler_agent::canonical::Message;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::history::History;
+use ostler_agent::jail::JailReport;
 use ostler_agent::leasing::Terms;
 use ostler_agent::watchdog;
 use ostler_process::terminal::seat::Seat;
@@ -111,6 +112,10 @@ impl LiveSession for EngineSession {
 
     fn memory(&self) -> u64 {
         each!(self, one => one.memory())
+    }
+
+    fn jail(&self) -> Option<JailReport> {
+        each!(self, one => one.jail())
     }
 
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {

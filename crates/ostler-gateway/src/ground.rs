@@ -17,6 +17,7 @@ use ostler_process::contain::{Standby, Survivors};
 use ostler_process::seeding::seed;
 use ostler_process::trust::{Decision, Gate};
 
+use crate::jail::Jailer;
 use crate::live::{Keepsake, Phase, SessionFailure};
 
 /// What sessions of an agent need.
@@ -36,6 +37,8 @@ pub struct Ground {
     pub guard: Standby,
     /// Whether it may load what a repository brings for it.
     pub trust: TrustGate,
+    /// Decides on the wall around each of its processes.
+    pub jailer: Arc<dyn Jailer>,
 }
 
 /// Decides whether agents may load what a repository brings, and reports once what they may not. Nobody is asked.
@@ -83,7 +86,7 @@ impl Ground {
     pub(crate) fn place(&self, terms: &Terms, id: &str) -> Result<Workplace, SessionFailure> {
         match &terms.workspace {
             Place::Own => {
-                let path = made(&self.folder.join("workspaces").join(id))?;
+                let path = made(&self.workspaces().join(id))?;
                 Ok(Workplace { own: Some(Own(path.clone())), path })
             }
             Place::Folder(path) => Ok(Workplace { own: None, path: path.clone() }),
@@ -111,6 +114,17 @@ impl Ground {
     /// The same, for a check before anything is started.
     pub(crate) fn check_trust(&self, workspace: &Path) -> Result<Decision, SessionFailure> {
         self.trust.decide(self.agent, workspace)
+    }
+
+    /// Where workspaces are that were made for sessions.
+    fn workspaces(&self) -> PathBuf {
+        self.folder.join("workspaces")
+    }
+
+    /// Whether a workspace was made for a session.
+    pub(crate) fn has_made(&self, workspace: &Path) -> bool {
+        let real = self.workspaces().canonicalize();
+        real.is_ok_and(|real| workspace.parent() == Some(&real))
     }
 
     /// Files that a session needs, and nobody else.
@@ -192,7 +206,8 @@ pub(crate) fn failed(detail: String) -> SessionFailure {
     SessionFailure { phase: Phase::Start, detail, hint: None }
 }
 
-pub(crate) fn failure(error: &dyn std::error::Error, hint: Option<String>) -> SessionFailure {
+/// Why a session does not start, and what to try.
+pub fn failure(error: &dyn std::error::Error, hint: Option<String>) -> SessionFailure {
     SessionFailure { hint, ..SessionFailure::of(Phase::Start, error) }
 }
 

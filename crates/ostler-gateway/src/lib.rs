@@ -3,7 +3,7 @@
 //! - [`wire`]: three such APIs, read into messages and written from an answer.
 //! - [`http`]: the doors; [`conversations`]: what was said behind them, kept.
 //! - [`live`]: how a session is started and used; [`stream`]: one over pipes; [`terminal`]: one on a terminal;
-//!   [`one_shot`]: one of a process a turn; [`engines`]: any of them; [`ground`]: what they stand on.
+//!   [`one_shot`]: one of a process a turn; [`engines`]: any of them; [`ground`]: what they stand on; [`jail`]: the wall around each.
 //! - [`pool`]: live sessions for conversations that go on.
 //!   As a library: [`pool::Pool::complete`] takes a conversation and gives the events of its answer; `examples/complete.rs`
 //!   is a program that does so, without HTTP.
@@ -17,6 +17,7 @@ mod elsewhere;
 pub mod engines;
 pub mod ground;
 pub mod http;
+pub mod jail;
 pub mod live;
 mod metrics;
 pub mod narration;

@@ -8,6 +8,7 @@ use ostler_agent::agent::Decision;
 use ostler_agent::canonical::Message;
 use ostler_agent::event::{AgentEvent, Usage};
 use ostler_agent::history::History;
+use ostler_agent::jail::JailReport;
 use ostler_agent::leasing::Terms;
 use ostler_agent::watchdog;
 pub use ostler_process::stream::AnsweredBy;
@@ -87,6 +88,10 @@ pub trait LiveSession: Send + 'static {
     fn pid(&self) -> Option<u32>;
     /// What it takes of the memory, in bytes.
     fn memory(&self) -> u64;
+    /// The wall around its process, or around the last one it had.
+    fn jail(&self) -> Option<JailReport> {
+        None
+    }
     /// Asks it something: the answer is in the events that follow, and ends with [`AgentEvent::TurnEnded`].
     fn ask(
         &mut self,

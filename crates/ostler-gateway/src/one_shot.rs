@@ -8,6 +8,7 @@ use ostler_agent::agent::{Engine, Refusal, Session as Which, Task};
 use ostler_agent::canonical::Message;
 use ostler_agent::event::{AgentEvent, TurnOutcome, Usage, sum};
 use ostler_agent::history::{History, HistoryError};
+use ostler_agent::jail::JailReport;
 use ostler_agent::leasing::{Place, Terms};
 use ostler_agent::reply::Reply;
 use ostler_agent::watchdog;
@@ -39,6 +40,8 @@ pub struct OneShotSession {
     /// What is said in the turn.
     reply: Reply,
     used: Usage,
+    /// The wall around its last process.
+    jail: Option<JailReport>,
     stage: Stage,
 }
 
@@ -67,6 +70,7 @@ impl OneShots {
             said: None,
             reply: Reply::default(),
             used: Usage::default(),
+            jail: None,
             stage: Stage::Waiting,
         }
     }
@@ -224,10 +228,15 @@ impl LiveSession for OneShotSession {
         }
     }
 
+    fn jail(&self) -> Option<JailReport> {
+        self.jail.clone()
+    }
+
     /// What is given to it as its task it never takes for a command.
     async fn ask(&mut self, message: &Message, _slash: Slash) -> Result<(), SessionFailure> {
         let prompt = self.prompt(message)?;
         let decision = self.ground.decide_trust(&self.workspace).await?;
+        let jail = self.ground.plan_jail(&self.id, self.terms.permissions, &self.workspace).await?;
         let opening = Opening {
             agent: self.ground.agent,
             program: self.ground.program.clone(),
@@ -246,8 +255,10 @@ impl LiveSession for OneShotSession {
             guard: self.ground.guard.program().to_owned(),
             ahead: self.ground.guard.take(),
             repository: decision.as_trust(),
+            jail: jail.as_ref(),
         };
         let session = Session::open(opening).await.map_err(|error| SessionFailure::of(Phase::Ask, &error))?;
+        self.jail = session.jail().cloned();
         self.stage = Stage::Running(Box::new(session));
         if self.session.is_none() {
             // Another session of the agent: it has used nothing yet.
@@ -351,9 +362,11 @@ mod tests {
     use super::*;
     use crate::elsewhere::done_elsewhere;
     use crate::ground::TrustGate;
+    use crate::jail::Unjailed;
     use ostler_agent::agent::Permissions;
     use ostler_agent::agents::Codex;
     use ostler_process::trust::Gate;
+    use std::sync::Arc;
 
     /// An agent may have put very many files there: while they are removed everybody else is served.
     #[test]
@@ -367,6 +380,7 @@ mod tests {
             folder: home.path().join("sessions"),
             guard: PathBuf::from("ostler").into(),
             trust: TrustGate::new(Gate::new(home.path().join("trust.json"), None), |_| {}),
+            jailer: Arc::new(Unjailed),
         };
         let terms = Terms {
             tenant: "a".to_owned(),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use ostler_agent::agent::{Decision, Session as Which};
 use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::AgentEvent;
+use ostler_agent::jail::JailReport;
 use ostler_agent::leasing::Terms;
 use ostler_agent::offering::Toolset;
 use ostler_agent::watchdog;
@@ -42,6 +43,7 @@ impl Streams {
             return Err(crate::ground::failed("a session must have an id".to_owned()));
         };
         let decision = self.0.decide_trust(&workspace).await?;
+        let jail = self.0.plan_jail(id, terms.permissions, &workspace).await?;
         let opened = Session::open(Opening {
             agent: self.0.agent,
             program: self.0.program.clone(),
@@ -60,6 +62,7 @@ impl Streams {
             guard: self.0.guard.program().to_owned(),
             ahead: self.0.guard.take(),
             repository: decision.as_trust(),
+            jail: jail.as_ref(),
         });
         opened.await.map_err(|error| failure(&error, hint(&error)))
     }
@@ -121,6 +124,10 @@ fn harmless(message: &Message) -> Message {
 impl LiveSession for StreamSession {
     fn pid(&self) -> Option<u32> {
         Some(self.session.pid())
+    }
+
+    fn jail(&self) -> Option<JailReport> {
+        self.session.jail().cloned()
     }
 
     fn memory(&self) -> u64 {

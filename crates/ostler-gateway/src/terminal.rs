@@ -11,6 +11,7 @@ use ostler_agent::agent::{Activity, Session as Which, Task};
 use ostler_agent::canonical::Message;
 use ostler_agent::event::{AgentEvent, Blocked, TurnOutcome};
 use ostler_agent::history::History;
+use ostler_agent::jail::JailReport;
 use ostler_agent::leasing::Terms;
 use ostler_agent::terminal::Status;
 use ostler_agent::typing::Unsendable;
@@ -40,6 +41,7 @@ pub struct TerminalSession {
     id: String,
     own: Option<PathBuf>,
     private: PathBuf,
+    jail: Option<JailReport>,
     /// What the program needs outside the private folder.
     _profile_link: ProfileLink,
     record: Option<PathBuf>,
@@ -62,6 +64,7 @@ impl Terminals {
         let ground = &self.0;
         let private = ground.private(id);
         let decision = ground.decide_trust(&workspace).await?;
+        let jail = ground.plan_jail(id, terms.permissions, &workspace).await?;
         let task = Task {
             session: which,
             permissions: terms.permissions,
@@ -74,13 +77,15 @@ impl Terminals {
             ..Task::new("", &workspace, &private)
         };
         let launch = ground.agent.launch(&task).map_err(|error| failure(&error, Some(error.hint.clone())))?;
-        let (env, warnings) = launched(&ground.env, &launch);
+        let (mut env, warnings) = launched(&ground.env, &launch);
         let profile_link =
             write_launch(&private, &launch, &env).map_err(|error| failure(&error, error.hint()))?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = ground.agent.name(), "{text}");
         }
         let record = ground.record(&workspace, id);
+        let wall = jail.as_ref().map(|jail| jail.prepare(&mut env)).transpose();
+        let wall = wall.map_err(|error| failure(&error, None))?;
         let session = Session::open(Opening {
             agent: ground.agent,
             program: ground.program.clone(),
@@ -92,8 +97,10 @@ impl Terminals {
             size: Size::USUAL,
             name: id,
             guard: ground.guard.program().to_owned(),
+            jail: wall,
         });
         let session = session.await.map_err(|error| failure(&error, error.hint()))?;
+        let enforced = jail.zip(session.jail().cloned());
         let left_at = record.as_deref().map_or(0, length);
         Ok(TerminalSession {
             session,
@@ -101,6 +108,7 @@ impl Terminals {
             id: id.to_owned(),
             own,
             private,
+            jail: enforced.map(|(jail, enforced)| jail.report(enforced)),
             _profile_link: profile_link,
             record,
             left_at,
@@ -196,6 +204,10 @@ impl TerminalSession {
 impl LiveSession for TerminalSession {
     fn pid(&self) -> Option<u32> {
         Some(self.session.pid())
+    }
+
+    fn jail(&self) -> Option<JailReport> {
+        self.jail.clone()
     }
 
     fn memory(&self) -> u64 {

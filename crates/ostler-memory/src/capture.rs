@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use ostler_agent::remembering::Origin;
 
 use crate::cursor;
+use crate::daemon::{self, Answer, HOOK_WAITS};
 use crate::deferral::{self, Session};
 use crate::kill_point;
 use crate::place::Place;
@@ -37,6 +38,15 @@ pub struct Deferred {
     pub path: Option<PathBuf>,
     /// How many lines it has besides its header.
     pub events: usize,
+}
+
+/// How a transcript was handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HandedOver {
+    /// The daemon stored it.
+    Stored(Answer),
+    /// It is in a deferral file.
+    Deferred(Deferred),
 }
 
 impl Wanted {
@@ -74,6 +84,14 @@ impl Wanted {
 pub fn policy(place: &Place) -> Policy {
     let word = std::fs::read_to_string(place.policy()).unwrap_or_default();
     Policy::named(&word).unwrap_or_default()
+}
+
+/// Hands a transcript to the daemon if one answers in time, else takes it down. Never opens the store.
+pub fn hand_over(place: &Place, wanted: &Wanted) -> io::Result<HandedOver> {
+    match daemon::call(place, wanted, HOOK_WAITS) {
+        Some(answer) => Ok(HandedOver::Stored(answer)),
+        None => defer(place, wanted).map(HandedOver::Deferred),
+    }
 }
 
 /// Takes down what is new. Idempotent: a repeat with nothing new writes nothing. A transcript that is not there gives a

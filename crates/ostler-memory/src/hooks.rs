@@ -23,6 +23,9 @@ const TIMEOUT: u32 = 10;
 /// Settings are kilobytes.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
+/// How a command names Ostler's folder.
+const HOME_SETTING: &str = "OSTLER_HOME=";
+
 /// Events of agents, and what we are called with. An agent that does not know one never fires it, so each has its own.
 const CLAUDE: &[(&str, &str)] = &[
     ("SessionStart", "session-start"),
@@ -154,8 +157,8 @@ impl Ground<'_> {
 
     /// What calls us at an event, for a shell.
     pub fn command(&self, event: &str) -> String {
-        let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
-        let home = self.ostler_home.map(|home| format!("OSTLER_HOME={} ", quoted(home))).unwrap_or_default();
+        let home =
+            self.ostler_home.map(|home| format!("{HOME_SETTING}{} ", quoted(home))).unwrap_or_default();
         format!("{home}{} memory hook {event}", quoted(self.program))
     }
 
@@ -250,10 +253,29 @@ impl Ground<'_> {
         Standing { origin, path, present, missing, unreadable }
     }
 
+    /// Whether the agent's sessions are captured below `root`, the folder of Ostler that a hook without one of its own
+    /// would use: by whatever program of ours, as long as the user's settings call it.
+    pub fn is_capturing(&self, origin: Origin, root: &Path) -> bool {
+        let Ok(Some(text)) = read(&self.path(origin)) else { return false };
+        match origin {
+            Origin::OpenCode => {
+                let named = |home: &str| text.contains(&format!("const home = {home};"));
+                text.contains(r#""memory", "hook", "stop""#) && (named("null") || named(&json_text(root)))
+            }
+            Origin::Claude | Origin::Codex => {
+                let home = format!("{} ", quoted(root));
+                let is_here = |command: &String| match command.split_once(HOME_SETTING) {
+                    Some((_, rest)) => rest.starts_with(&home),
+                    None => true,
+                };
+                settings::commands_at(&text, "Stop").is_ok_and(|commands| commands.iter().any(is_here))
+            }
+        }
+    }
+
     fn plugin(&self) -> String {
-        let text = |path: &Path| serde_json::Value::from(path.display().to_string()).to_string();
-        let home = self.ostler_home.map_or_else(|| "null".to_owned(), text);
-        PLUGIN.replace("\"@PROGRAM@\"", &text(self.program)).replace("\"@HOME@\"", &home)
+        let home = self.ostler_home.map_or_else(|| "null".to_owned(), json_text);
+        PLUGIN.replace("\"@PROGRAM@\"", &json_text(self.program)).replace("\"@HOME@\"", &home)
     }
 
     fn backup(&self, origin: Origin) -> Option<Backup> {
@@ -261,6 +283,16 @@ impl Ground<'_> {
         let bytes = folder.read(&format!("{}.json", origin.name()), LARGEST).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
+}
+
+/// A path for a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+/// A path for a module.
+fn json_text(path: &Path) -> String {
+    serde_json::Value::from(path.display().to_string()).to_string()
 }
 
 fn events(origin: Origin) -> &'static [(&'static str, &'static str)] {

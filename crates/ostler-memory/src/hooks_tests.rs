@@ -204,3 +204,32 @@ fn a_link_stays_a_link() {
     assert!(fs::symlink_metadata(yard.settings()).unwrap().is_symlink());
     assert!(fs::read_to_string(&real).unwrap().contains("memory hook"));
 }
+
+#[test]
+fn sessions_are_captured_where_the_settings_call_us_with_the_same_folder() {
+    let yard = Yard::new();
+    let ground = yard.ground();
+    let is_capturing = |origin, root: &str| ground.is_capturing(origin, Path::new(root));
+    for origin in Origin::ALL {
+        assert!(!is_capturing(origin, "/srv/kept"), "{origin:?}: nothing is installed");
+        ground.apply(&ground.install(origin).unwrap()).unwrap();
+        assert!(is_capturing(origin, "/srv/kept"), "{origin:?}");
+        assert!(!is_capturing(origin, "/srv/kept/other"), "{origin:?}: into another folder");
+        // Installed by a program that was elsewhere then.
+        let moved = Ground { program: Path::new("/usr/bin/ostler"), ..ground };
+        assert!(moved.is_capturing(origin, Path::new("/srv/kept")), "{origin:?}");
+    }
+    let settings = fs::read_to_string(yard.settings()).unwrap();
+    fs::write(yard.settings(), settings.replacen('{', r#"{"disableAllHooks": true,"#, 1)).unwrap();
+    assert!(!is_capturing(Origin::Claude, "/srv/kept"), "all hooks are switched off");
+    fs::write(yard.settings(), "{").unwrap();
+    assert!(!is_capturing(Origin::Claude, "/srv/kept"), "it cannot be read");
+    for origin in Origin::ALL {
+        let usual = Ground { ostler_home: None, ..ground };
+        let _ = fs::remove_file(ground.path(origin));
+        usual.apply(&usual.install(origin).unwrap()).unwrap();
+        assert!(is_capturing(origin, "/any"), "{origin:?}: into the folder of whoever starts the agent");
+        usual.apply(&usual.uninstall(origin).unwrap()).unwrap();
+        assert!(!is_capturing(origin, "/any"), "{origin:?}");
+    }
+}

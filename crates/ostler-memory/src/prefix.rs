@@ -1,9 +1,18 @@
 //! What a new session is told unasked: what is pinned, where this project's last session stopped, and what fits best.
 //! By words only, so that it needs no model; short; each line with its id; nothing that looks like orders.
 
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::place::Place;
 use crate::recall::{Effort, Question};
 use crate::shield::HIGH;
-use crate::store::{Message, Store, StoreError};
+use crate::store::{HASTY, Message, Store, StoreError};
+use crate::{drain, project};
+
+/// How long a session that begins may wait for what was taken down to get into the store.
+const DRAINS_FOR: Duration = Duration::from_millis(150);
 
 /// 1,200 tokens, at three letters each: more than a token has, so that it is never more.
 pub const MOST_LETTERS: usize = 3_600;
@@ -24,6 +33,18 @@ pub struct Beginning<'a> {
     pub session: &'a str,
     /// Now, in milliseconds since 1970.
     pub now: i64,
+}
+
+/// The text for a session that begins in a directory; nothing if the store is busy, broken or not there. `began` is when
+/// the agent began to wait.
+pub fn at_session_start(place: &Place, cwd: &str, session: Option<&str>, began: Instant) -> Option<String> {
+    if !place.store().exists() && !place.deferred().exists() {
+        return None;
+    }
+    let mut store = Store::open(place, HASTY).ok()?;
+    let _ = drain::drain(place, &mut store, Some(began + DRAINS_FOR));
+    let (project, now) = (project::of(cwd), Timestamp::now().as_millisecond());
+    prefix(&store, Beginning { project: &project, session: session.unwrap_or_default(), now }).ok().flatten()
 }
 
 /// The text; nothing if there is nothing to tell.

@@ -13,9 +13,11 @@ mod encoding;
 pub mod facts;
 mod id_map;
 mod landlock;
+pub mod layers;
 mod layout;
 mod mounts;
 mod namespace;
+mod namespaces;
 mod trial;
 
 use std::io;
@@ -27,6 +29,7 @@ use rustix::io::Errno;
 pub use self::landlock::{LandlockError, LandlockReport, find_abi, restrict};
 pub use canary::{Canary, CanaryError, read_back};
 pub(crate) use id_map::write_id_maps;
+pub(crate) use namespaces::Namespaces;
 pub use trial::{TrialError, try_wall};
 
 /// A wall to be set around a process.
@@ -60,6 +63,11 @@ impl JailError {
         move |error| Self::Namespace { action, path, source: error.into() }
     }
 
+    /// Whether only a layer above a directory could not be added.
+    pub(crate) fn is_about_layer(&self) -> bool {
+        matches!(self, Self::Namespace { action: namespace::ADD_LAYER, .. })
+    }
+
     /// The error number of the call that failed.
     pub(crate) fn errno(&self) -> i32 {
         match self {
@@ -70,16 +78,19 @@ impl JailError {
     }
 }
 
-/// Sets the wall around the calling process, which has one thread, and checks that it holds. `request_id_maps` returns
-/// once another process has written the maps of the new user namespace. After an error the process may be half inside:
+/// Sets the wall around the calling process, which has one thread, and checks that it holds. With `joined` it gets behind
+/// the wall of an earlier process, which was made by the same policy; else `request_id_maps` returns once another process has written the maps of the new user namespace. After an error the process may be half inside:
 /// it must exit.
 pub(crate) fn enter(
     jail: &Jail,
+    joined: Option<&Namespaces>,
     request_id_maps: impl FnOnce() -> io::Result<()>,
 ) -> Result<JailReport, JailError> {
     let Jail { kind, policy } = jail;
-    if *kind == JailKind::Namespace {
-        namespace::enter(policy, request_id_maps)?;
+    match (kind, joined) {
+        (JailKind::Namespace, Some(joined)) => namespace::join(joined)?,
+        (JailKind::Namespace, None) => namespace::enter(policy, request_id_maps)?,
+        (JailKind::Landlock, _) => {}
     }
     capabilities::drop_all()?;
     let LandlockReport { abi, not_enforced } = restrict(policy, *kind)?;

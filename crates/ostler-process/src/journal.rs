@@ -76,6 +76,10 @@ pub struct Given {
     pub model: Option<String>,
     /// Rules of what the agent may do.
     pub allow: Vec<String>,
+    /// Whether it had no jail, although its permissions would have one.
+    pub no_jail: bool,
+    /// Whether configuration of agents and git in the workspace could be changed.
+    pub allow_config_writes: bool,
     /// What was added to the agent's own system prompt.
     pub system_prompt: Option<String>,
     /// Arguments that were handed on as they are.

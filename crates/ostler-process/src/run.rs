@@ -10,6 +10,7 @@ mod bridge;
 mod checking;
 pub(crate) mod clock;
 mod company;
+mod denials;
 mod desk;
 mod environment;
 mod jailing;
@@ -21,6 +22,7 @@ mod report;
 mod requests;
 mod round;
 mod saying;
+mod session_capture;
 mod unstarted;
 mod wording;
 mod workplace;
@@ -39,6 +41,8 @@ use ostler_agent::command_line;
 use ostler_agent::completion::{
     Cause, Completion, Decision, Ending, Evidence, Handed, Marker, Progress, Until, Wall, Work,
 };
+use ostler_agent::event::AgentEvent;
+use ostler_agent::jail::JailReport;
 use ostler_agent::outcome::{Limit, RunOutcome};
 use ostler_agent::prices::Observed;
 use ostler_agent::quiet_cause::WaitTracker;
@@ -47,7 +51,7 @@ use ostler_agent::waiting::Reach;
 use ostler_agent::watchdog::{Input, Watchdog};
 use tokio::task::JoinSet;
 
-use crate::contain::{Ahead, Contained, Spawn, Stdin};
+use crate::contain::{Ahead, Spawn, Stdin};
 use crate::journal::{Facts, Journal, JournalError};
 use crate::profile::{ProfileLink, overrule_warning, write_launch};
 pub use account::{limits_from, limits_json, sentence};
@@ -57,11 +61,12 @@ pub use bridge::{Answering, Bridge, HandedOut, Unanswered};
 use checking::Tried;
 pub use clock::{said as local_time, zone as local_zone};
 use company::Company;
+use denials::Denials;
 use desk::Desk;
 pub use environment::{
     PrivateError, exempt_loopback, inherited, launched, rehearsed, users_settings, write_private,
 };
-pub use jailing::PlannedJail;
+pub use jailing::{PlannedJail, start_in};
 use offline::Waited;
 pub use offline::configured_provider;
 pub use plan::{Beginning, Checks, Incoming, Plan, Watching};
@@ -70,6 +75,8 @@ use requests::Requests;
 pub use requests::{NoTerminal, Request, Said, Unsaid};
 use round::{Round, Rounded};
 pub use saying::Sayings;
+use session_capture::Captures;
+pub use session_capture::{CapturedSession, SessionCapture};
 pub use unstarted::{Unstarted, postponed, unstarted};
 use workplace::Workplace;
 pub use workplace::WorkspaceState;
@@ -130,6 +137,9 @@ pub async fn run(
         farewells: JoinSet::new(),
         profile_link: ProfileLink::default(),
         untrusted: None,
+        walls: None,
+        denials: Denials::default(),
+        captures: Captures::new(plan.capture.clone()),
     };
     let attempt = match &past {
         None => Attempt::first(plan.prompt),
@@ -161,9 +171,11 @@ pub async fn run(
     }
     let bridge = run.close_bridge().await?;
     while run.farewells.join_next().await.is_some() {}
+    run.finish_captures().await?;
     run.tell_budget(&outcome)?;
     run.tell_company()?;
     run.tell_workspace()?;
+    run.tell_new_configuration()?;
     if let Some(changes) = run.workplace.changes() {
         run.desk.tell(RunEventKind::Changes(changes))?;
     }
@@ -217,6 +229,12 @@ struct Run<'a> {
     profile_link: ProfileLink,
     /// The last warning about files of the repository that are not loaded.
     untrusted: Option<String>,
+    /// What the kernel enforces for the last process, read back.
+    walls: Option<JailReport>,
+    /// What the jail denied so far.
+    denials: Denials,
+    /// Sessions that the host captures for memory.
+    captures: Captures,
 }
 
 impl<'a> Run<'a> {
@@ -230,6 +248,7 @@ impl<'a> Run<'a> {
                 Ok(round) => round.play().await?,
                 Err(outcome) => return Ok((outcome, Vec::new())),
             };
+            self.capture_process().await;
             self.ledger.settle();
             self.observed = rounded.observed.clone();
             self.count_survivors(rounded.survivors);
@@ -362,10 +381,10 @@ impl<'a> Run<'a> {
             ostler_agent::agent::Stdin::Text(_) | ostler_agent::agent::Stdin::Spoken(_) => Stdin::Piped,
             ostler_agent::agent::Stdin::Terminal => Stdin::Terminal(self.plan.terminal_size),
         };
-        let jail = match &self.plan.jail {
-            Some(jail) => Some(jail.prepare(&mut env).map_err(PrivateError::at(&private))?),
-            None => None,
-        };
+        if let Some(jail) = &self.plan.jail {
+            jail.change_environment(&mut env);
+            jail.mask(decision.masks()).await;
+        }
         let spawn = Spawn {
             program: self.plan.program.clone(),
             args: launch.args.iter().map(OsString::from).collect(),
@@ -374,16 +393,18 @@ impl<'a> Run<'a> {
             stdin,
             run: id,
             tier: None,
-            jail,
+            jail: None,
             guard: self.plan.guard.clone(),
         };
         self.workplace.look();
-        let mut child = match Contained::start_ahead(spawn, self.ahead.take()).await {
+        let mut child = match start_in(self.plan.jail.as_deref(), spawn, self.ahead.take()).await {
             Ok(child) => child,
             Err(error) => {
                 return Ok(Err(RunOutcome::NeverStarted { reason: account::with_causes(&error) }));
             }
         };
+        self.walls =
+            child.jail().cloned().zip(self.plan.jail.as_ref()).map(|(report, jail)| jail.report(report));
         let (pid, containment) = (child.pid(), child.tier().name().to_owned());
         self.ledger.on_spawn();
         self.calls.on_spawn();
@@ -473,6 +494,24 @@ impl<'a> Run<'a> {
         self.desk.tell(RunEventKind::Warn { text })
     }
 
+    /// What an event shows of the jail's denials, to be told.
+    fn note_denials(&mut self, event: &AgentEvent) -> Vec<RunEventKind> {
+        let Some(jail) = &self.plan.jail else { return Vec::new() };
+        let denials = self.denials.note(&jail.decision, &self.plan.workspace, event);
+        denials.iter().map(denials::told).collect()
+    }
+
+    /// Warns about configuration that is in the workspace now and was not trusted, nor there, at the last start: Ostler
+    /// does not load it, but whoever starts an agent there without Ostler does.
+    fn tell_new_configuration(&mut self) -> Result<(), RunError> {
+        let Some(warning) = self.plan.decide_trust()?.warning() else { return Ok(()) };
+        if self.untrusted.as_ref() == Some(&warning) {
+            return Ok(());
+        }
+        let text = format!("the workspace has new configuration for the agent; {warning}");
+        Ok(self.desk.tell(RunEventKind::Warn { text })?)
+    }
+
     /// Waits without a process. That somebody asks to stop ends it.
     async fn park(&mut self, reason: String, wait: Duration) -> Result<(), JournalError> {
         let until = clock::now().saturating_add_unsigned(wait.as_secs().saturating_add(1));
@@ -544,6 +583,8 @@ impl<'a> Run<'a> {
             elapsed: self.desk.now(),
             checks: self.checks.clone(),
             workspace: self.workplace.state(),
+            jail: self.walls.clone(),
+            denials: self.denials.list().to_vec(),
             bridge,
             json: serde_json::Value::Null,
         };

@@ -18,6 +18,7 @@ use ostler_agent::agent::{
 use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::{AgentEvent, Blocked, Usage};
 use ostler_agent::framer::{Frame, Framer};
+use ostler_agent::jail::JailReport;
 use ostler_agent::offering::{Desk, Toolset};
 use ostler_agent::policy;
 use ostler_agent::record::Record;
@@ -30,7 +31,7 @@ use tokio::time::Instant;
 use crate::contain::{self, Ahead, Contained, Sampler, Spawn, StartError, Stdin, Survivors};
 use crate::profile::{ProfileLink, write_launch};
 use crate::run::writer::Writer;
-use crate::run::{PrivateError, clock, launched, users_settings};
+use crate::run::{PlannedJail, PrivateError, clock, launched, users_settings};
 
 /// Read at once: as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
@@ -83,6 +84,8 @@ pub struct Opening<'a> {
     pub ahead: Option<Ahead>,
     /// Whether it may load what the repository brings for it.
     pub repository: RepositoryTrust<'a>,
+    /// The wall around it, or none.
+    pub jail: Option<&'a PlannedJail>,
 }
 
 /// Why a session cannot be used, or not in this way.
@@ -127,6 +130,7 @@ pub struct Session {
     permissions: Permissions,
     answered_by: AnsweredBy,
     private: PathBuf,
+    jail: Option<JailReport>,
     /// What the program needs outside the private folder.
     _profile_link: ProfileLink,
     child: Contained,
@@ -188,11 +192,13 @@ impl Session {
                 return Err(SessionError::OneShot { agent: agent.name() });
             }
         };
-        let (env, warnings) = launched(env, &launch);
+        let (mut env, warnings) = launched(env, &launch);
         let profile_link = write_launch(&private, &launch, &env)?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = agent.name(), "{text}");
         }
+        let jail = opening.jail.map(|jail| jail.prepare(&mut env)).transpose();
+        let jail = jail.map_err(PrivateError::at(&private))?;
         let spawn = Spawn {
             program,
             args: launch.args.iter().map(OsString::from).collect(),
@@ -201,10 +207,12 @@ impl Session {
             stdin,
             run: opening.name,
             tier: None,
-            jail: None,
+            jail,
             guard: opening.guard,
         };
         let mut child = Contained::start_ahead(spawn, opening.ahead).await?;
+        let report = opening.jail.zip(child.jail().cloned());
+        let report = report.map(|(jail, enforced)| jail.report(enforced));
         let (writer, _) = Writer::start(child.stdin.take(), launch.stdin);
         let mut decoder = agent.decoder(opening.before);
         let shown = clock::shown();
@@ -214,6 +222,7 @@ impl Session {
             permissions,
             answered_by: AnsweredBy::Policy,
             private,
+            jail: report,
             _profile_link: profile_link,
             writer,
             stdout: child.stdout.take(),
@@ -236,6 +245,11 @@ impl Session {
     /// Its process, for people to read.
     pub fn pid(&self) -> u32 {
         self.child.pid()
+    }
+
+    /// The wall around it, and what that does not keep.
+    pub fn jail(&self) -> Option<&JailReport> {
+        self.jail.as_ref()
     }
 
     /// What its program takes of the memory, in bytes; nothing once it has ended.

@@ -57,6 +57,14 @@ impl Decision {
         }
     }
 
+    /// What must be hidden from the agent, because no option of it stops it from loading that.
+    pub fn masks(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Nothing | Self::Trusted(_) => Vec::new(),
+            Self::Untrusted(untrusted) => untrusted.masks.clone(),
+        }
+    }
+
     /// What a person should know, if something is not loaded.
     pub fn warning(&self) -> Option<String> {
         match self {
@@ -233,6 +241,7 @@ impl Gate {
             directories,
             directory: workspace.to_owned(),
             masking: self.masking,
+            masks: masks_for(loader, &inspection, problem),
             files: files.into_iter().map(|(file, _)| file).collect(),
         }))
     }
@@ -249,6 +258,24 @@ impl Gate {
             |path: &str| loaders.iter().any(|loader| loader.name == OSTLER && effect(loader, path).is_some());
         Ok(Store::read(&self.store)?.trusts(&place, is_own))
     }
+}
+
+/// The files and directories to hide from a program that no option stops: the outermost name of each, so that what is
+/// added beside it is hidden too.
+fn masks_for(loader: &Loader, inspection: &Inspection, problem: Option<&Problem>) -> Vec<PathBuf> {
+    let mut masks = Vec::new();
+    for place in &inspection.places {
+        let stopped = place
+            .files
+            .keys()
+            .filter(|path| effect(loader, path).is_some_and(|entry| entry.stop == Stop::Mask));
+        let unread = problem.iter().map(|problem| &problem.path);
+        let outermost = |path: &String| path.split('/').next().map(|name| place.directory.join(name));
+        masks.extend(stopped.chain(unread).filter_map(outermost));
+    }
+    masks.sort();
+    masks.dedup();
+    masks
 }
 
 /// The files that a program loads, as they are shown, with what stops it.

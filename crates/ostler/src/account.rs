@@ -87,6 +87,9 @@ pub(crate) fn facts(rows: &mut Rows, outcome: &Value, changes: Option<&Changes>,
         let (fact, grade) = (one_line(word(&evidence["fact"])), one_line(word(&evidence["grade"])));
         rows.add("evidence", &format!("{fact} ({grade})"));
     }
+    if let Some(jail) = jailed(&outcome["jail"]) {
+        rows.add("jail", &jail);
+    }
     exported(rows, &outcome["bridge"]["exported"]);
     if let Some(used) = used(&outcome["usage"], is_rehearsed) {
         rows.add("used", &used);
@@ -105,6 +108,34 @@ pub(crate) fn facts(rows: &mut Rows, outcome: &Value, changes: Option<&Changes>,
     if told("survivors") > 0 {
         let left = counted(told("survivors"), "process").replace("processs", "processes");
         rows.add("left", &format!("{BAD}{left} could not be ended{BAD:#}"));
+    }
+}
+
+/// The wall that stood, if it was the weaker one: nobody need be told of what is as it should be.
+fn jailed(jail: &Value) -> Option<String> {
+    let missing: Vec<String> =
+        jail["not_enforced"].as_array().into_iter().flatten().map(word).map(one_line).collect();
+    let kind = jail["kind"].as_str()?;
+    (!missing.is_empty()).then(|| format!("{}; not enforced: {}", one_line(kind), missing.join(", ")))
+}
+
+/// How many denials a summary names.
+pub(crate) const DENIALS_NAMED: usize = 3;
+
+/// What the jail denied, each with the setting that opens it.
+pub(crate) fn denials(rows: &mut Rows, outcome: &Value, how_many: usize) {
+    let all: Vec<&Value> = outcome["denials"].as_array().into_iter().flatten().collect();
+    for denial in all.iter().take(how_many) {
+        let (path, opens) = (one_line(word(&denial["path"])), one_line(word(&denial["opens"])));
+        let line = match word(&denial["wanted"]) {
+            "read" => format!("{path} is not visible in the jail; {opens} shows it"),
+            _ => format!("{path} cannot be changed in the jail; {opens} allows it"),
+        };
+        rows.add("denied", &line);
+    }
+    let more = all.len().saturating_sub(how_many);
+    if more > 0 {
+        rows.add("denied", &format!("{more} more; --explain-denials and `ostler runs why` list all"));
     }
 }
 

@@ -25,9 +25,10 @@ use ostler_process::trust::store;
 
 pub(crate) use file::read as read_small;
 pub(crate) use sections::{
-    ColorWhen, Config, McpServer, PriceSection, ProbeAt, Run as RunSection, Serve as ServeSection,
+    ColorWhen, Config, PriceSection, ProbeAt, Run as RunSection, Serve as ServeSection,
 };
 pub(crate) use trust::{Trust, TrustError, folder};
+use values::Switch;
 pub(crate) use values::{Money, Span, TerminalSize};
 
 use crate::surroundings::Surroundings;
@@ -74,7 +75,7 @@ pub(crate) struct Settings {
     pub(crate) ignored: Option<Ignored>,
 }
 
-/// Keys of a project's file that are ignored, because the project is not trusted.
+/// Keys of a project's file that are ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ignored {
     /// The file.
@@ -83,18 +84,32 @@ pub(crate) struct Ignored {
     pub(crate) project: PathBuf,
     /// The keys, dotted.
     pub(crate) keys: Vec<String>,
+    pub(crate) reason: IgnoredBecause,
+}
+
+/// Why keys of a project's file are ignored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IgnoredBecause {
+    /// The project is not trusted.
+    Untrusted,
+    /// No project may set them.
+    UsersOwn,
 }
 
 impl Ignored {
     /// What a person should know, and do about it.
     pub(crate) fn warning(&self) -> String {
         let (verb, project) = (if self.keys.len() == 1 { "is" } else { "are" }, self.project.display());
-        format!(
-            "{} in {} {verb} ignored: a project that is not trusted may only tighten limits and permissions; `ostler trust \
-             {project}` shows and trusts it",
-            name_some(&self.keys),
-            self.file.display()
-        )
+        let reason = match self.reason {
+            IgnoredBecause::Untrusted => format!(
+                "a project that is not trusted may only tighten limits and permissions; `ostler trust {project}` shows \
+                 and trusts it"
+            ),
+            IgnoredBecause::UsersOwn => {
+                "only your own config.toml can let a program run outside the jail".to_owned()
+            }
+        };
+        format!("{} in {} {verb} ignored: {reason}", name_some(&self.keys), self.file.display())
     }
 }
 
@@ -154,6 +169,17 @@ impl Settings {
     /// Where a value came from, by its dotted key.
     pub(crate) fn origin(&self, key: &str) -> Origin {
         self.values.get(key).map_or(Origin::Default, |effective| effective.origin.clone())
+    }
+
+    /// Whether the program of an MCP server runs in the jail of a run. To let it out, the user's own file must name the
+    /// program: a project could name another one. `program_from` is where the program is named.
+    pub(crate) fn is_mcp_jailed(&self, server: &str, program_from: &Origin, user_config: &Path) -> bool {
+        let is_let_out = self.config.mcp.get(server).and_then(|server| server.jail) == Some(Switch(false));
+        let is_users_own = match program_from {
+            Origin::File { path, .. } => path == user_config,
+            Origin::Default | Origin::Variable(_) | Origin::Flag(_) => true,
+        };
+        !(is_let_out && is_users_own)
     }
 
     /// The program that the user chose for an agent. Agents of one package have one binary, so that what is set for

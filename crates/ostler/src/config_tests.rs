@@ -122,7 +122,7 @@ fn mistakes_say_where_and_what_was_meant() {
         ),
         (
             variable("OSTLER_CFG__", "x"),
-            "OSTLER_CFG__: unknown key `` | valid here: agents, install, rehearse, serve, run, prices, network, notify, mcp, display, log".to_owned(),
+            "OSTLER_CFG__: unknown key `` | valid here: agents, install, rehearse, serve, run, jail, prices, network, notify, mcp, display, log".to_owned(),
         ),
     ];
     for (told, want) in table {
@@ -174,6 +174,32 @@ fn what_does_not_tighten_is_ignored_until_the_project_is_trusted() {
     assert_eq!(held(), (program, Some(3), true, false));
     fs::write(project_file(&project), format!("{text}max_cost = 1\n")).unwrap();
     assert_eq!(held(), (None, Some(3), false, true), "another content");
+}
+
+#[test]
+fn no_project_lets_an_mcp_server_out_of_the_jail_or_replaces_the_one_that_the_user_let_out() {
+    let is_jailed = |user: &str, project: &str| {
+        let ground = ground(user, project, &[]);
+        let root = ground.folder.path().join("project").canonicalize().unwrap();
+        trust_by_path(&ground, &[&root]);
+        let settings = ground.here.settings().unwrap();
+        let origin = settings.origin("mcp.docs.command");
+        let ignored = settings.ignored.as_ref().map(|ignored| (ignored.keys.clone(), ignored.reason));
+        (settings.is_mcp_jailed("docs", &origin, ground.here.home.user_config()), ignored)
+    };
+    let (program, let_out) = ("mcp.docs.command = \"docs\"\n", "mcp.docs.jail = false\n");
+    let ignored = Some((vec!["mcp.docs.jail".to_owned()], IgnoredBecause::UsersOwn));
+    let table = [
+        (program.to_owned(), String::new(), (true, None)),
+        (format!("{program}{let_out}"), String::new(), (false, None)),
+        (program.to_owned(), let_out.to_owned(), (true, ignored.clone())),
+        (String::new(), format!("{program}{let_out}"), (true, ignored)),
+        (format!("{program}{let_out}"), "mcp.docs.command = \"evil\"\n".to_owned(), (true, None)),
+        (format!("{program}mcp.docs.jail = true\n"), String::new(), (true, None)),
+    ];
+    for (user, project, want) in table {
+        assert_eq!(is_jailed(&user, &project), want, "{user}{project}");
+    }
 }
 
 #[test]

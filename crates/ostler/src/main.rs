@@ -9,12 +9,14 @@ mod display;
 mod failure;
 mod home;
 mod interrupt;
+mod jailing;
 #[cfg(target_os = "linux")]
 mod kept_keys;
 mod log;
 mod programs;
 mod progress;
 mod report;
+mod session_memory;
 mod status_line;
 mod surroundings;
 mod teller;

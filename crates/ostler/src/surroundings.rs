@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::home::Home;
 
 /// What every command is given.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
     /// The environment.
     pub(crate) variables: BTreeMap<OsString, OsString>,

@@ -19,6 +19,8 @@ pub struct Task<'a> {
     pub session: Session<'a>,
     /// What the agent may do without asking.
     pub permissions: Permissions,
+    /// Who enforces that.
+    pub enforcement: Enforcement,
     /// Further rules of what it may do, in the agent's own syntax.
     pub allow: &'a [String],
     /// The model, if not the agent's own choice.
@@ -62,6 +64,7 @@ impl<'a> Task<'a> {
             workspace,
             session: Session::New,
             permissions: Permissions::Edits,
+            enforcement: Enforcement::Agent,
             allow: &[],
             model: None,
             system_prompt: None,
@@ -114,6 +117,15 @@ impl Permissions {
     pub fn named(name: &str) -> Option<Self> {
         [Self::Deny, Self::Edits, Self::All].into_iter().find(|level| level.name() == name)
     }
+}
+
+/// Who enforces what an agent may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enforcement {
+    /// The agent itself, by its own rules and sandbox.
+    Agent,
+    /// The kernel: the agent is in a jail.
+    Kernel,
 }
 
 /// What the agent finds on its standard input.
@@ -172,6 +184,16 @@ impl Launch {
 }
 
 impl Task<'_> {
+    /// What the agent is told that it may do. In a jail it may do everything where the jail lets it change files: commands
+    /// of any kind are then useful, and their effects are confined. Where it may only read, its own rules save it attempts
+    /// that would fail.
+    pub(crate) fn granted(&self) -> Permissions {
+        match (self.enforcement, self.permissions) {
+            (Enforcement::Kernel, Permissions::Edits) => Permissions::All,
+            (Enforcement::Kernel | Enforcement::Agent, level) => level,
+        }
+    }
+
     /// That the session has an id of our choice is more than most agents take.
     pub(crate) fn refuse_minted(&self, agent: &'static str) -> Result<(), Refusal> {
         match self.session {

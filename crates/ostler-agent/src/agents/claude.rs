@@ -30,8 +30,8 @@ mod transcript;
 pub(crate) use remembered::remembered;
 
 use crate::agent::{
-    Agent, ByHand, CostReports, DUMMY_KEY, Decoder, Engine, Launch, Order, Permissions, Refusal, Seed, Setup,
-    Stage, Task, TranscriptPlace, Whereabouts, pairs, words,
+    Agent, ByHand, CostReports, DUMMY_KEY, Decoder, Engine, Launch, Order, Refusal, Seed, Setup, Stage, Task,
+    TranscriptPlace, Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
 use crate::canonical::Message;
@@ -88,7 +88,7 @@ impl Agent for Claude {
         ByHand {
             args: words(["-p", "--permission-mode", "bypassPermissions", prompt]),
             // The user who pastes it may be root.
-            env: launch::as_root(Permissions::All).env,
+            env: launch::in_sandbox(),
         }
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {

@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use crate::agent::{
-    Agent, ByHand, Decoder, Engine, Exit, Launch, Permissions, Refusal, Session, Setup, Source, Stage, Stdin,
-    Task,
+    Agent, ByHand, Decoder, Enforcement, Engine, Exit, Launch, Permissions, Refusal, Session, Setup, Source,
+    Stage, Stdin, Task,
 };
 use crate::agents::reading::{broke, failed};
 use crate::event::{AgentEvent, FailureClass, Part, TurnOutcome, Usage};
@@ -62,11 +62,15 @@ impl Agent for Command {
         ByHand { args: self.args.clone(), ..ByHand::default() }
     }
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal> {
-        if task.permissions != Permissions::All || !task.allow.is_empty() {
+        let is_restricted = task.permissions != Permissions::All;
+        if is_restricted && task.enforcement == Enforcement::Agent {
             return Err(refusal(
-                "what it may do cannot be restricted",
-                "use --permissions all, without --allow",
+                "only a jail can restrict what it may do",
+                "leave out --no-jail, or use --permissions all",
             ));
+        }
+        if !task.allow.is_empty() {
+            return Err(refusal("it has no rules for tools", "leave out --allow"));
         }
         if let Session::Resumed(_) = task.session {
             return Err(refusal("it has no sessions that could be resumed", "start a new run"));

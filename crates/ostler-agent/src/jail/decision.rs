@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::never::{Boundary, Obstacle};
 use super::refusal::{EntryFault, JailRefusal, WorkspaceFault};
-use super::rule_set::{RuleSet, expected};
+use super::rule_set::{RuleSet, expected, is_visible};
 use super::system::{NO_FILES, READABLE, RESOLVER, SHARED, TEMPORARY};
 use super::{
     Access, CacheLayers, JailFacts, JailLevel, JailPolicy, Repository, agent_state, environment, program,
@@ -25,6 +25,8 @@ pub struct RunJail {
     pub not_enforced: Vec<String>,
     /// What a person should know before the start.
     pub warnings: Vec<String>,
+    /// Which variables would have each toolchain write to which directory, where layers cannot be mounted.
+    pub(super) cache_variables: Vec<(String, PathBuf)>,
     pub(super) level: JailLevel,
     pub(super) workspace: PathBuf,
     pub(super) home: PathBuf,
@@ -50,6 +52,11 @@ pub(super) fn private_home(private: &Path) -> PathBuf {
 /// The directory for temporary files of a run.
 pub(super) fn temporary(private: &Path) -> PathBuf {
     private.join("tmp")
+}
+
+/// The directory for the caches of toolchains, where layers above the user's cannot be mounted.
+pub(super) fn private_caches(private: &Path) -> PathBuf {
+    private.join("caches")
 }
 
 impl RunJail {
@@ -79,6 +86,7 @@ impl RunJail {
         let config_guards = repository::guard(&mut rules, facts, repository);
         let found = rules.finish();
         let mut set = environment::temporary(facts);
+        set.push((environment::JAIL_VARIABLE.to_owned(), "1".to_owned()));
         set.extend(found.set);
         Ok(Self {
             policy: found.policy,
@@ -86,12 +94,36 @@ impl RunJail {
             environment: JailEnvironment { set, removed: environment::removed(facts) },
             not_enforced: not_enforced(facts),
             warnings,
+            cache_variables: found.cache_variables,
             level: facts.level,
             workspace: facts.workspace.to_owned(),
             home: facts.home.to_owned(),
             config_guards,
             boundary,
         })
+    }
+}
+
+impl RunJail {
+    /// The same jail for a machine that cannot mount layers: caches are read-only, and variables have toolchains write to
+    /// the private directory of the run instead.
+    pub fn without_layers(&self) -> Self {
+        let mut jail = self.clone();
+        for rule in &mut jail.policy.rules {
+            if matches!(rule.access, Access::CopyOnWrite { .. }) {
+                rule.access = Access::Read;
+            }
+        }
+        for (variable, folder) in jail.cache_variables.drain(..) {
+            jail.environment.set.push((variable, folder.display().to_string()));
+            jail.create.push(folder);
+        }
+        jail
+    }
+
+    /// Whether the run can read what the host has at `path`, which is absolute and free of links.
+    pub fn shows(&self, path: &Path) -> bool {
+        is_visible(&self.policy, path)
     }
 }
 

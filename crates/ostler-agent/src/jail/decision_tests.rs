@@ -143,7 +143,7 @@ fn builds_write_to_layers_above_the_caches() {
     assert_eq!(access(&world, "/home/me/.cargo"), Some(want));
     let jail = world.jail();
     assert!(jail.create.contains(&upper) && jail.create.contains(&work));
-    assert!(jail.environment.set.iter().all(|(name, _)| name == "TMPDIR"));
+    assert!(jail.environment.set.iter().all(|(name, _)| name == "TMPDIR" || name == "OSTLER_JAIL"));
     // No layer for what does not exist.
     assert!(jail.create.iter().all(|path| !path.ends_with("npm/upper")));
 
@@ -154,6 +154,24 @@ fn builds_write_to_layers_above_the_caches() {
     assert!(set.contains(&("CARGO_HOME".to_owned(), cargo.to_owned())), "{set:?}");
     world.assert_grants(&[(cargo, Write), ("/home/me/.local/share/ostler/layers", Write)]);
     assert!(!is_visible(&world.jail().policy, Path::new("/home/me/.local/share/ostler/layers/other")));
+}
+
+#[test]
+fn a_jail_without_its_layers_is_the_one_that_would_have_been_decided_without_overlays() {
+    let world = World::default();
+    let jail = world.jail().without_layers();
+    assert_eq!(jail.policy.rule(Path::new("/home/me/.cargo/bin")).unwrap().access, Access::Read);
+    assert!(jail.policy.rules.iter().all(|rule| !matches!(rule.access, Access::CopyOnWrite { .. })));
+    let cargo = Path::new(PRIVATE).join("caches/cargo");
+    assert_eq!(jail.policy.grant(&cargo), Write);
+    assert!(jail.create.contains(&cargo));
+    let names = |jail: &super::RunJail| {
+        let set = jail.environment.set.iter();
+        set.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let decided = World { has_overlay: false, ..World::default() }.jail();
+    assert_eq!(names(&jail), names(&decided));
+    assert!(jail.environment.set.contains(&("CARGO_HOME".to_owned(), cargo.display().to_string())));
 }
 
 #[test]
@@ -526,7 +544,8 @@ fn variables_that_name_sockets_are_removed() {
     assert_eq!(environment.removed, want);
     let temporary = format!("{PRIVATE}/tmp");
     let set = |name: &str| (name.to_owned(), temporary.clone());
-    assert_eq!(environment.set, [set("TMPDIR"), set("TEMP")]);
+    let jailed = ("OSTLER_JAIL".to_owned(), "1".to_owned());
+    assert_eq!(environment.set, [set("TMPDIR"), set("TEMP"), jailed]);
 }
 
 fn some_path() -> impl Strategy<Value = String> {

@@ -1,6 +1,12 @@
 //! What the environment of an agent gains and loses in a jail.
 
-use super::JailFacts;
+use std::ffi::{OsStr, OsString};
+
+use super::{JailEnvironment, JailFacts};
+
+/// Set for every jailed process. Ostler's own hooks do nothing where it is set: they reach no store, and would make one in
+/// the private home.
+pub const JAIL_VARIABLE: &str = "OSTLER_JAIL";
 
 /// Variables for temporary files. The first one is always set.
 const TEMPORARY: [&str; 4] = ["TMPDIR", "TMP", "TEMP", "TEMPDIR"];
@@ -66,10 +72,77 @@ pub(super) fn removed(facts: &JailFacts<'_>) -> Vec<String> {
     removed
 }
 
+impl JailEnvironment {
+    /// Changes the variables of a process. They need not be those that the jail was decided from: a check has the
+    /// person's own. Idempotent.
+    pub fn change(&self, env: &mut Vec<(OsString, OsString)>) {
+        let is_set = |name: &OsStr| self.set.iter().any(|(set, _)| name.to_str() == Some(set));
+        env.retain(|(name, value)| {
+            let is_removed = self.removed.iter().any(|removed| name.to_str() == Some(removed));
+            !is_set(name) && !is_removed && !names_socket(name, value)
+        });
+        let temporary = self.set.iter().find(|(name, _)| name == TEMPORARY[0]);
+        for (name, value) in &mut *env {
+            if let Some((_, folder)) = temporary.filter(|_| TEMPORARY.iter().any(|known| name == known)) {
+                *value = folder.into();
+            }
+        }
+        env.extend(self.set.iter().map(|(name, value)| (name.into(), value.into())));
+    }
+}
+
+fn names_socket(name: &OsStr, value: &OsStr) -> bool {
+    let starts = |start: &str| value.as_encoded_bytes().starts_with(start.as_bytes());
+    SOCKETS.iter().chain(&ASKS).any(|known| name == *known)
+        || SOCKETS_BY_VALUE.iter().any(|(known, start)| name == *known && starts(start))
+}
+
 /// The variables for temporary files, and their directory.
 pub(super) fn temporary(facts: &JailFacts<'_>) -> Vec<(String, String)> {
     let folder = super::decision::temporary(facts.private).display().to_string();
     let names = TEMPORARY.iter().enumerate();
     let set = names.filter(|(at, name)| *at == 0 || (facts.variable)(name).is_some());
     set.map(|(_, name)| ((*name).to_owned(), folder.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_other_variables_than_the_agent_loses_its_sockets_too() {
+        let change = JailEnvironment {
+            set: vec![
+                ("TMPDIR".to_owned(), "/p/tmp".to_owned()),
+                ("CARGO_HOME".to_owned(), "/p/c".to_owned()),
+            ],
+            removed: vec!["MINE".to_owned()],
+        };
+        let pairs = |rows: &[(&str, &str)]| {
+            rows.iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect::<Vec<(OsString, OsString)>>()
+        };
+        let mut env = pairs(&[
+            ("PATH", "/bin"),
+            ("SSH_AUTH_SOCK", "/run/agent"),
+            ("GIT_ASKPASS", "/usr/bin/ask"),
+            ("DOCKER_HOST", "unix:///run/docker.sock"),
+            ("DISPLAY", "elsewhere:0"),
+            ("TEMP", "/var/tmp"),
+            ("CARGO_HOME", "/opt/cargo"),
+            ("MINE", "1"),
+        ]);
+        let want = pairs(&[
+            ("PATH", "/bin"),
+            ("DISPLAY", "elsewhere:0"),
+            ("TEMP", "/p/tmp"),
+            ("TMPDIR", "/p/tmp"),
+            ("CARGO_HOME", "/p/c"),
+        ]);
+        for _ in 0..2 {
+            change.change(&mut env);
+            assert_eq!(env, want);
+        }
+    }
 }

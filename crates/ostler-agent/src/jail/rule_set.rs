@@ -14,12 +14,13 @@ pub(super) struct RuleSet<'a> {
     policy: JailPolicy,
     pub(super) create: Vec<PathBuf>,
     pub(super) set: Vec<(String, String)>,
+    pub(super) cache_variables: Vec<(String, PathBuf)>,
 }
 
 impl<'a> RuleSet<'a> {
     pub(super) fn new(facts: &'a JailFacts<'a>, boundary: &'a Boundary) -> Self {
         let policy = JailPolicy { rules: Vec::new(), canary: facts.canary.to_owned() };
-        Self { facts, boundary, policy, create: Vec::new(), set: Vec::new() }
+        Self { facts, boundary, policy, create: Vec::new(), set: Vec::new(), cache_variables: Vec::new() }
     }
 
     /// Adds a rule for a path without links.
@@ -125,7 +126,8 @@ impl<'a> RuleSet<'a> {
             }
         }
         drop_repeated(&mut self.policy.rules);
-        Finished { policy: self.policy, create: self.create, set: self.set }
+        let Self { policy, create, set, cache_variables, .. } = self;
+        Finished { policy, create, set, cache_variables }
     }
 }
 
@@ -151,6 +153,7 @@ pub(super) struct Finished {
     pub(super) policy: JailPolicy,
     pub(super) create: Vec<PathBuf>,
     pub(super) set: Vec<(String, String)>,
+    pub(super) cache_variables: Vec<(String, PathBuf)>,
 }
 
 /// Whether what the host has at `path` can be read. In a substitute it cannot.

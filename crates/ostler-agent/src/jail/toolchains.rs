@@ -235,6 +235,10 @@ pub(super) fn grant(rules: &mut RuleSet<'_>, facts: &JailFacts<'_>) {
                 rules.create_directory(upper.clone());
                 rules.create_directory(work.clone());
                 rules.grant(&path, Access::CopyOnWrite { upper, work });
+                if let Some(variable) = cache.moved_by {
+                    let folder = super::decision::private_caches(facts.private).join(cache.layer);
+                    rules.cache_variables.push((variable.to_owned(), folder));
+                }
             }
             CacheLayers::Variables(layers) => {
                 rules.read(&path);

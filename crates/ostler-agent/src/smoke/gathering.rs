@@ -83,6 +83,7 @@ impl Gathered {
             | RunEventKind::Garbled { .. }
             | RunEventKind::Quiet(_)
             | RunEventKind::Warn { .. }
+            | RunEventKind::Denied { .. }
             | RunEventKind::Screen { .. }
             | RunEventKind::Parked { .. }
             | RunEventKind::Unparked

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use ostler_agent::agent::{
-    Activity, Agent, Decision, Launch, Order, Permissions, Session, Stdin, Task, TranscriptPlace, Whereabouts,
+    Activity, Agent, Decision, Enforcement, Launch, Order, Permissions, Session, Stdin, Task,
+    TranscriptPlace, Whereabouts,
 };
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, Command, OpenCode};
 use ostler_agent::bridge::Access;
@@ -18,6 +19,7 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         workspace: Path::new("/srv/stable"),
         session,
         permissions,
+        enforcement: Enforcement::Agent,
         allow: &[],
         model: None,
         system_prompt: None,
@@ -31,6 +33,10 @@ fn task<'a>(permissions: Permissions, session: Session<'a>) -> Task<'a> {
         activity: Activity::AfterTurns,
         repository: RepositoryTrust::Nothing,
     }
+}
+
+fn jailed<'a>(permissions: Permissions) -> Task<'a> {
+    Task { enforcement: Enforcement::Kernel, ..task(permissions, Session::New) }
 }
 
 fn shown(launch: &Launch) -> String {
@@ -90,6 +96,8 @@ fn each_agent_is_started_in_its_own_way() {
             ("edits, resumed", task(Permissions::Edits, Session::Resumed(THREAD))),
             ("edits and all the rest", full),
             ("all", task(Permissions::All, Session::New)),
+            ("deny, jailed", jailed(Permissions::Deny)),
+            ("edits, jailed", jailed(Permissions::Edits)),
             ("in turns", Task { activity: Activity::InTurns, ..task(Permissions::Deny, Session::New) }),
         ];
         for (name, task) in tasks {
@@ -194,6 +202,7 @@ fn what_an_agent_cannot_express_is_refused() {
         .collect();
     insta::assert_snapshot!(refused.join("\n"));
     assert!(command.launch(&all).is_ok());
+    assert!(command.launch(&jailed(Permissions::Deny)).is_ok(), "the jail restricts what it may do");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ostler_agent::fingerprint::Known;
+use ostler_agent::jail::JailReport;
 use ostler_agent::leasing::{
     self, Decision, Doing, Doors, Limits, Live, Pool, Refused, Seat, Terms, Waiting, Wanted,
 };
@@ -25,6 +26,8 @@ pub struct Listed {
     pub terminal: Option<TerminalSeat>,
     /// Whose, and how it behaves.
     pub terms: Terms,
+    /// The wall around its process.
+    pub jail: Option<JailReport>,
     /// Its process; nothing before it is there.
     pub pid: Option<u32>,
     /// What it does.
@@ -74,6 +77,7 @@ struct Held<L> {
     session: Option<L>,
     label: Option<String>,
     terminal: Option<TerminalSeat>,
+    jail: Option<JailReport>,
     pid: Option<u32>,
     began: Duration,
     /// Since when it is at work.
@@ -152,6 +156,7 @@ impl<L: LiveSession> Seats<L> {
             session: None,
             label: None,
             terminal: None,
+            jail: None,
             pid: None,
             began: now,
             working_since: now,
@@ -202,6 +207,7 @@ impl<L: LiveSession> Seats<L> {
             held.asked = asked;
             held.label = label.map(str::to_owned);
             held.terminal = session.terminal();
+            held.jail = session.jail();
             held.pid = session.pid();
             held.turns += 1;
             held.stop = Some(stop.clone());
@@ -413,6 +419,7 @@ impl<L: LiveSession> Seats<L> {
                 label: held.label.clone(),
                 terminal: held.terminal.clone(),
                 terms: live.terms.clone(),
+                jail: held.jail.clone(),
                 pid: held.pid,
                 state,
                 age: now.saturating_sub(held.began),

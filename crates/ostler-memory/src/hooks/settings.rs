@@ -3,7 +3,7 @@
 //!
 //! The text is parsed, and the parser's places are where ours is put in and cut out. Every other byte stays.
 
-use jsonc_parser::ast::{Array, Object, Value};
+use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged as _};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
@@ -143,6 +143,26 @@ pub(super) fn present(text: &str, entries: &[(&'static str, String)]) -> Result<
     Ok(found)
 }
 
+/// Our commands at an event. None, where the settings switch all hooks off.
+pub(super) fn commands_at(text: &str, event: &str) -> Result<Vec<String>, Unreadable> {
+    let top = parsed(text)?;
+    let is_off = |property: &ObjectProp<'_>| {
+        let is_true = property.value.as_boolean_lit().is_some_and(|value| value.value);
+        property.name.as_str() == "disableAllHooks" && is_true
+    };
+    if top.properties.iter().any(is_off) {
+        return Ok(Vec::new());
+    }
+    let Some(hooks) = hooks(&top)? else { return Ok(Vec::new()) };
+    let Some(list) = list(hooks, event)? else { return Ok(Vec::new()) };
+    let all = list.elements.iter().filter_map(commands).flat_map(|(_, commands)| commands).flatten();
+    Ok(all.filter(|command| is_ours(command)).map(str::to_owned).collect())
+}
+
+fn is_ours(command: &str) -> bool {
+    command.contains(OURS) && command.contains("ostler")
+}
+
 /// Takes out commands of ours. An entry or a list that had nothing else goes with them.
 fn removed(text: &str, is_unwanted: impl Fn(&str, &str) -> bool) -> Result<String, Unreadable> {
     let mut text = text.to_owned();
@@ -160,14 +180,11 @@ fn without_one(text: &str, is_unwanted: impl Fn(&str, &str) -> bool) -> Result<O
         let Value::Array(list) = &property.value else { continue };
         for (number, entry) in list.elements.iter().enumerate() {
             let Some((inner, commands)) = commands(entry) else { continue };
-            let is_ours = |command: &Option<&str>| {
-                command.is_some_and(|command| {
-                    command.contains(OURS)
-                        && command.contains("ostler")
-                        && is_unwanted(property.name.as_str(), command)
-                })
+            let is_found = |command: &Option<&str>| {
+                command
+                    .is_some_and(|command| is_ours(command) && is_unwanted(property.name.as_str(), command))
             };
-            let Some(first) = commands.iter().position(is_ours) else { continue };
+            let Some(first) = commands.iter().position(is_found) else { continue };
             let outer = top.properties.iter().position(|property| property.name.as_str() == "hooks");
             return Ok(Some(if commands.len() > 1 {
                 cut(text, inner.range, &of_list(inner), first)

@@ -21,6 +21,7 @@ use super::family;
 use super::launch::{self, Ahead, Pipes};
 use super::wire::{self, Farewell, MESSAGE_BYTES, Order, Report};
 use super::{Exit, Spawn, StopSignal, Survivors, Tier, TreeSample};
+use crate::jail::Namespaces;
 use crate::terminal::pty::Pty;
 
 /// How long the guardian may take to end everything and to say so, before it is done from here. More than its own
@@ -47,6 +48,7 @@ pub struct Contained {
     pid: u32,
     tier: Tier,
     jail: Option<JailReport>,
+    namespaces: Option<Namespaces>,
     leader: OwnedFd,
     lifeline: Lifeline,
     guardian: Child,
@@ -73,6 +75,7 @@ pub(super) struct Launched {
     pub(super) pid: u32,
     pub(super) tier: Tier,
     pub(super) jail: Option<JailReport>,
+    pub(super) namespaces: Option<Namespaces>,
     pub(super) leader: OwnedFd,
     pub(super) lifeline: Lifeline,
     pub(super) guardian: Child,
@@ -94,16 +97,25 @@ impl Contained {
     /// Starts a guardian, and the agent contained by it in the best tier that works. Dropping the future ends what was
     /// started so far. Needs a tokio runtime with I/O and time.
     pub async fn start(spawn: Spawn<'_>) -> Result<Self, StartError> {
-        launch::start(&spawn, None).await
+        launch::start(&spawn, None, None).await
     }
 
     /// The same, with a guardian that waits already, if it fits.
     pub async fn start_ahead(spawn: Spawn<'_>, ahead: Option<Ahead>) -> Result<Self, StartError> {
-        launch::start(&spawn, ahead).await
+        launch::start(&spawn, ahead, None).await
+    }
+
+    /// The same, behind the wall of an earlier process, whose policy is that of `spawn`.
+    pub(crate) async fn start_joined(
+        spawn: Spawn<'_>,
+        ahead: Option<Ahead>,
+        joined: &Namespaces,
+    ) -> Result<Self, StartError> {
+        launch::start(&spawn, ahead, Some(joined)).await
     }
 
     pub(super) fn new(launched: Launched) -> Self {
-        let Launched { pipes, pid, tier, jail, leader, lifeline, guardian, reach } = launched;
+        let Launched { pipes, pid, tier, jail, namespaces, leader, lifeline, guardian, reach } = launched;
         let Pipes { stdin, stdout, stderr, terminal } = pipes;
         let (exit, state, guard) = (None, State::Running, Guard::Held);
         Self {
@@ -114,6 +126,7 @@ impl Contained {
             pid,
             tier,
             jail,
+            namespaces,
             leader,
             lifeline,
             guardian,
@@ -122,6 +135,11 @@ impl Contained {
             state,
             guard,
         }
+    }
+
+    /// The namespaces that were made for it, for others to join.
+    pub(crate) fn take_namespaces(&mut self) -> Option<Namespaces> {
+        self.namespaces.take()
     }
 
     /// The wall around it, as the kernel keeps it.

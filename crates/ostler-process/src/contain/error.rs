@@ -98,6 +98,15 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// A layer that takes the changes of a directory cannot be mounted here.
+    #[error("changes cannot be kept apart here: {detail}")]
+    Layer {
+        /// What failed.
+        detail: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A tier of that name does not exist.
     #[error("{FORCE_TIER} is `{name}`, which is no way to contain a run")]
     UnknownTier {
@@ -141,7 +150,9 @@ impl StartError {
                 let names = Tier::ALL.map(Tier::name).join(", ");
                 format!("unset {FORCE_TIER}, or set it to another of: {names}")
             }
-            Self::Jail { .. } => "`ostler doctor` shows which walls this machine has".to_owned(),
+            Self::Jail { .. } | Self::Layer { .. } => {
+                "`ostler doctor` shows which walls this machine has".to_owned()
+            }
             Self::Guard { .. } => {
                 "start Ostler again: its binary may have been replaced meanwhile".to_owned()
             }
@@ -162,6 +173,7 @@ impl StartError {
                 detail: detail.unwrap_or_else(|| "could not map the user of the agent".to_owned()),
                 source,
             },
+            (Step::Layer, _) => Self::Layer { detail: detail.unwrap_or_default(), source },
             (Step::Folder, Errno::NOENT) => Self::NoFolder { folder: folder() },
             (Step::Folder, _) => Self::Folder { folder: folder(), source },
             (Step::Program, Errno::NOENT) if what.folder.join(what.program).is_file() => {

@@ -26,9 +26,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::ending::{Family, KILL_LIMIT, Reach};
 use super::leaf::Leaf;
-use super::wire::{self, Brief, Demand, Farewell, Order, Refusal, Report, ShimBrief, ShimReport, Step};
+use super::wire::{
+    self, Brief, Demand, Farewell, Joins, Order, Refusal, Report, ShimBrief, ShimReport, Step,
+};
 use super::{Exit, SHIM, Tier};
-use crate::jail::write_id_maps;
+use crate::jail::{Namespaces, write_id_maps};
 
 /// How long the shim may take to become the agent: two execs, of which the second may be from a slow disk.
 const SHIM_LIMIT: Duration = Duration::from_secs(20);
@@ -163,21 +165,28 @@ impl Guardian {
             Some(path) => Some(Arc::new(Leaf::adopt(path.into(), next()?))),
             None => None,
         };
+        let joined = match brief.joins {
+            Joins::Earlier => vec![next()?, next()?],
+            Joins::Nobody => Vec::new(),
+        };
         let reach = Reach { leaf, ancestor: Some(getpid()), mark: brief.mark };
         if brief.tier == Tier::PidNs && !is_first_of_its_namespace() {
             return Err(refused(Step::Contain, &Errno::PERM.into()));
         }
         let Waiting { shim: leader, mut status } = waiting;
         let mut guardian = Self { reach, leader, exit: None };
-        let streams = [plan.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let mut streams = vec![plan.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        streams.extend(joined.iter().map(OwnedFd::as_fd));
         let handed = wire::send(&status, &ShimBrief { guardian: getpid().as_raw_pid() }, &streams);
         // Ours would keep the pipes open after the agent has closed its own.
-        drop((plan, stdin, stdout, stderr));
+        drop((plan, stdin, stdout, stderr, joined));
         let started = handed.map_err(fault).and_then(|()| {
             let tier = guardian.admit(brief.tier, brief.demand)?;
             let held = pidfd_open(leader, PidfdFlags::empty()).map_err(|errno| fault(errno.into()))?;
-            let jail = release(&mut status, leader, lifeline)?;
-            wire::send(lifeline, &Report::Spawned { tier, jail }, &[held.as_fd()]).map_err(fault)
+            let (jail, made) = release(&mut status, leader, lifeline)?;
+            let mut descriptors = vec![held.as_fd()];
+            descriptors.extend(made.iter().flat_map(Namespaces::as_fds));
+            wire::send(lifeline, &Report::Spawned { tier, jail }, &descriptors).map_err(fault)
         });
         match started {
             Ok(()) => Ok(guardian),
@@ -292,12 +301,13 @@ async fn tell(reports: &mut OwnedWriteHalf, report: &Report) {
     }
 }
 
-/// Lets the contained shim continue, and waits until it has become the agent. Returns the wall that stands around it.
+/// Lets the contained shim continue, and waits until it has become the agent. Returns the wall that stands around it, and
+/// the namespaces that were made for it.
 fn release(
     status: &mut BlockingStream,
     shim: Pid,
     lifeline: &BlockingStream,
-) -> Result<Option<JailReport>, Refusal> {
+) -> Result<(Option<JailReport>, Option<Namespaces>), Refusal> {
     let fault = |error: io::Error| refused(Step::Guard, &error);
     // Nothing is to be started for an owner who has gone meanwhile.
     let mut order = [0; 1];
@@ -307,12 +317,13 @@ fn release(
     }
     status.write_all(b"\n").map_err(fault)?;
     status.set_read_timeout(Some(SHIM_LIMIT)).map_err(fault)?;
-    let (mut reports, mut jail) = (io::BufReader::new(&*status), None);
+    let (mut reports, mut jail, mut made) = (io::BufReader::new(&*status), None, None);
     let mut line = Vec::new();
     while reports.read_until(b'\n', &mut line).map_err(fault)? > 0 {
         match wire::parse(&line).map_err(fault)? {
             ShimReport::NeedsIdMaps => {
                 write_id_maps(shim).map_err(|error| refused(Step::Jail, &error))?;
+                made = Some(Namespaces::of(shim).map_err(|error| refused(Step::Jail, &error))?);
                 (&*status).write_all(b"\n").map_err(fault)?;
             }
             ShimReport::Jailed(report) => jail = Some(report),
@@ -320,7 +331,7 @@ fn release(
         }
         line.clear();
     }
-    Ok(jail)
+    Ok((jail, made))
 }
 
 fn is_first_of_its_namespace() -> bool {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -25,8 +25,9 @@ use super::error::{Attempt, StartError};
 use super::guardian;
 use super::leaf::Leaf;
 use super::plan::{self, Plan};
-use super::wire::{self, Brief, Demand, Report};
+use super::wire::{self, Brief, Demand, Joins, Report};
 use super::{FORCE_TIER, GUARD, MARK, Spawn, Stdin, Tier};
+use crate::jail::Namespaces;
 use crate::terminal::pty::Pty;
 
 /// How long a guardian may take to say that the agent has begun, or why not. It gives up on the shim earlier.
@@ -69,7 +70,11 @@ impl Ahead {
 }
 
 /// Starts the guardian and, through it, the agent.
-pub(super) async fn start(spawn: &Spawn<'_>, mut ahead: Option<Ahead>) -> Result<Contained, StartError> {
+pub(super) async fn start(
+    spawn: &Spawn<'_>,
+    mut ahead: Option<Ahead>,
+    joined: Option<&Namespaces>,
+) -> Result<Contained, StartError> {
     let forced = forced(spawn.tier, std::env::var_os(FORCE_TIER).as_deref())?;
     let mark = mark(spawn.run);
     let plan = encode(spawn, &mark)?;
@@ -77,7 +82,7 @@ pub(super) async fn start(spawn: &Spawn<'_>, mut ahead: Option<Ahead>) -> Result
         Some(tier) => (std::slice::from_ref(tier), Demand::Forced),
         None => (Tier::ALL.as_slice(), Demand::Preferred),
     };
-    let launch = Launch { spawn, mark, plan, demand };
+    let launch = Launch { spawn, mark, plan, demand, joined };
     let mut refusal = None;
     for tier in tiers {
         let attempted = match prepare(*tier, &launch.mark) {
@@ -141,6 +146,8 @@ struct Launch<'a> {
     mark: String,
     plan: Vec<u8>,
     demand: Demand,
+    /// Whose wall it gets behind.
+    joined: Option<&'a Namespaces>,
 }
 
 impl Launch<'_> {
@@ -168,23 +175,28 @@ impl Launch<'_> {
             ahead.spawn_blocking(move || knock(pid));
         }
         let path = leaf.as_ref().map(|leaf| leaf.path().display().to_string());
-        let brief =
-            Brief { v: wire::VERSION, mark: self.mark.clone(), tier, demand: self.demand, leaf: path };
-        send(&ours, &brief, &self.plan, &streams, leaf.as_ref()).map_err(fault)?;
+        let joins = if self.joined.is_some() { Joins::Earlier } else { Joins::Nobody };
+        let (mark, demand) = (self.mark.clone(), self.demand);
+        let brief = Brief { v: wire::VERSION, mark, tier, demand, leaf: path, joins };
+        let mut more: Vec<_> = leaf.iter().map(Leaf::as_fd).collect();
+        more.extend(self.joined.iter().flat_map(|joined| joined.as_fds()));
+        send(&ours, &brief, &self.plan, &streams, &more).map_err(fault)?;
         // Ours would keep the pipes open after the agent has closed its own.
         drop(streams);
         ours.set_nonblocking(true).map_err(fault)?;
         let stream = UnixStream::from_std(ours).map_err(fault)?;
         let first = tokio::time::timeout(START_LIMIT, first_report(&stream)).await;
         match first.map_err(|_| fault(io::ErrorKind::TimedOut.into()))?.map_err(fault)? {
-            Some((Report::Spawned { tier, jail }, mut descriptors)) if descriptors.len() == 1 => {
+            Some((Report::Spawned { tier, jail }, mut descriptors)) if !descriptors.is_empty() => {
                 let leader = descriptors.remove(0);
+                let namespaces = <[OwnedFd; 2]>::try_from(descriptors).ok().map(Namespaces::from_fds);
                 let pid = pid_of(&leader).map_err(fault)?;
                 tracing::debug!(target: "ostler::run", run = spawn.run, pid, tier = tier.name(), "started");
                 let leaf = leaf.filter(|_| tier == Tier::Cgroup).map(Arc::new);
                 let reach = Reach { leaf, ancestor, mark: self.mark.clone() };
                 let lifeline = Lifeline::new(stream);
-                Ok(Contained::new(Launched { pipes, pid, tier, jail, leader, lifeline, guardian, reach }))
+                let made = Launched { pipes, pid, tier, jail, namespaces, leader, lifeline, guardian, reach };
+                Ok(Contained::new(made))
             }
             Some((Report::StartFailed(refusal), _)) => {
                 reaped(guardian).await;
@@ -247,12 +259,12 @@ fn send(
     brief: &Brief,
     plan: &[u8],
     streams: &[OwnedFd; 3],
-    leaf: Option<&Leaf>,
+    more: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let plan = plan::write(plan)?;
     let [stdin, stdout, stderr] = streams;
     let mut descriptors = vec![plan.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-    descriptors.extend(leaf.map(Leaf::as_fd));
+    descriptors.extend(more);
     wire::send(lifeline, brief, &descriptors)
 }
 

@@ -18,7 +18,7 @@ use rustix::termios::isatty;
 
 use super::plan::{self, Plan};
 use super::wire::{self, Refusal, ShimBrief, ShimReport, Step};
-use crate::jail::{self, Jail};
+use crate::jail::{self, Jail, Namespaces};
 use crate::working_directory::set_pwd;
 
 /// Where an ELF header ends that says for which machine it is.
@@ -54,9 +54,10 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
     if getppid().map(Pid::as_raw_pid) != Some(brief.guardian) {
         return Err(None);
     }
-    let Ok([plan, stdin, stdout, stderr]) = <[OwnedFd; 4]>::try_from(descriptors) else {
-        return Err(Some(refused(Step::Guard, &Errno::BADF.into())));
-    };
+    let lost = || Some(refused(Step::Guard, &Errno::BADF.into()));
+    let mut descriptors = descriptors.into_iter();
+    let Some([plan, stdin, stdout, stderr]) = take(&mut descriptors) else { return Err(lost()) };
+    let joined = take(&mut descriptors).map(Namespaces::from_fds);
     let mut plan = plan::read(plan).map_err(at(Step::Guard))?;
     let mut go = [0];
     if status.read(&mut go).map_err(at(Step::Guard))? == 0 {
@@ -69,7 +70,7 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
     // Our own program need not be there inside.
     let own = head_of_ourselves();
     if let Some(jail) = &plan.jail {
-        enter(jail, status)?;
+        enter(jail, joined.as_ref(), status)?;
     }
     std::env::set_current_dir(&plan.folder).map_err(at(Step::Folder))?;
     // Asked of the kernel, so that it is the directory that the agent is really in.
@@ -81,16 +82,25 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
     Err(Some(refused(Step::Program, &command.exec())))
 }
 
-/// Sets the wall, and reports it. The guardian writes the maps, because only a process outside may map more than one user.
-fn enter(jail: &Jail, status: &mut UnixStream) -> Result<(), Refusal> {
-    let entered = jail::enter(jail, || {
+/// The next so many, or none.
+fn take<const COUNT: usize>(descriptors: &mut impl Iterator<Item = OwnedFd>) -> Option<[OwnedFd; COUNT]> {
+    let taken: Vec<OwnedFd> = descriptors.take(COUNT).collect();
+    taken.try_into().ok()
+}
+
+/// Sets the wall, or gets behind the one of an earlier process, and reports it. The guardian writes the maps, because only a process outside may map more than one user.
+fn enter(jail: &Jail, joined: Option<&Namespaces>, status: &mut UnixStream) -> Result<(), Refusal> {
+    let entered = jail::enter(jail, joined, || {
         report(status, &ShimReport::NeedsIdMaps)?;
         let mut go = [0];
         status.read_exact(&mut go)
     });
     match entered {
         Ok(found) => report(status, &ShimReport::Jailed(found)).map_err(|error| refused(Step::Guard, &error)),
-        Err(error) => Err(Refusal { step: Step::Jail, errno: error.errno(), detail: Some(describe(&error)) }),
+        Err(error) => {
+            let step = if error.is_about_layer() { Step::Layer } else { Step::Jail };
+            Err(Refusal { step, errno: error.errno(), detail: Some(describe(&error)) })
+        }
     }
 }
 

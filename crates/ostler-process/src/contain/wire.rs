@@ -18,15 +18,16 @@ use serde::{Deserialize, Serialize};
 use super::{Exit, Tier};
 
 /// Refused when it differs: the binary was replaced while Ostler was running.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// The longest message is the brief, with a path of at most 4096 bytes in it.
 pub(super) const MESSAGE_BYTES: usize = 16 * 1024;
 
-/// Plan, stdin, stdout, stderr, leaf.
-const DESCRIPTORS: usize = 5;
+/// Plan, stdin, stdout, stderr, leaf, user namespace, mount namespace.
+const DESCRIPTORS: usize = 7;
 
-/// The first message to a guardian. With it come: the plan, the agent's three streams, and the leaf if there is one.
+/// The first message to a guardian. With it come: the plan, the agent's three streams, the leaf if there is one, and the
+/// namespaces that it joins, if it does.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Brief {
@@ -35,6 +36,17 @@ pub(super) struct Brief {
     pub(super) tier: Tier,
     pub(super) demand: Demand,
     pub(super) leaf: Option<String>,
+    pub(super) joins: Joins,
+}
+
+/// Whose wall it stands behind, if there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Joins {
+    /// Its own.
+    Nobody,
+    /// That of a process before it.
+    Earlier,
 }
 
 /// What to do when the tier turns out not to hold.
@@ -59,7 +71,7 @@ pub(super) enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
-    /// The first, with a pidfd of the leader.
+    /// The first, with a pidfd of the leader and, if it has made namespaces, these.
     Spawned {
         tier: Tier,
         jail: Option<JailReport>,
@@ -95,11 +107,13 @@ pub(super) enum Step {
     Guard,
     Contain,
     Jail,
+    /// A layer above a directory: the only part of a wall that can be left out.
+    Layer,
     Folder,
     Program,
 }
 
-/// The first message to a shim, with the plan and the three streams. An empty line follows: go. So does another one for
+/// The first message to a shim, with the plan, the three streams, and the namespaces that it joins, if it does. An empty line follows: go. So does another one for
 /// each [`ShimReport::NeedsIdMaps`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

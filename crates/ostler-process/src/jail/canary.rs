@@ -19,6 +19,9 @@ use super::landlock::SOCKETS_ABI;
 
 const FILE: &str = "file";
 
+/// How the names of their directories begin.
+const PREFIX: &str = "canary-";
+
 /// Beside the file: a socket that is listened on, and a file that is made only by a process that no wall stops.
 const SOCKET: &str = "socket";
 const INTRUDER: &str = "intruder";
@@ -34,7 +37,7 @@ impl Canary {
     /// Makes them below `parent`, which the policy does not grant, and checks that this process can reach both.
     pub fn create(parent: &Path) -> Result<Self, CanaryError> {
         let failed = |action| move |source| CanaryError::Unusable { action, source };
-        let folder = tempfile::Builder::new().prefix("canary-").tempdir_in(parent);
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent);
         let folder = folder.map_err(failed("make its directory"))?;
         let path = folder.path().join(FILE);
         OpenOptions::new()
@@ -51,6 +54,15 @@ impl Canary {
         connect(&path).map_err(failed("connect to its socket"))?;
         listener.accept().map_err(failed("accept on its socket"))?;
         Ok(Self { folder, _listener: listener })
+    }
+
+    /// Removes what killed processes left below `parent`, which nobody else uses now.
+    pub fn remove_left(parent: &Path) {
+        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+            // What stays is pruned with the run.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 
     /// The file, for [`JailPolicy::canary`].

@@ -15,14 +15,15 @@ use ostler_agent::jail::{Access, JailPolicy};
 use rustix::fs::{CWD, Mode};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
-    UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount,
-    mount_bind_recursive, mount_change, move_mount, unmount,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
+    mount, mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
 };
-use rustix::process::{chdir, pivot_root, umask};
+use rustix::process::{Pid, chdir, getppid, pivot_root, umask};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::JailError;
 use super::layout::{FileKind, Link, Placement, place};
 use super::mounts::{MountTable, add_flags, below, bind};
+use super::{JailError, Namespaces};
 
 /// Where the new root is built. Any directory that exists will do: it is covered in this namespace only, and only until
 /// the root has changed.
@@ -51,6 +52,40 @@ const KERNEL_SETTINGS: [&str; 6] =
 
 /// Nothing is executed with the rights of its owner, and no device is opened.
 const HARMLESS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
+
+/// What fails where the kernel or a file system cannot keep changes apart.
+pub(super) const ADD_LAYER: &str = "add a layer above";
+
+/// Moves the calling process, which has one thread, into the file system of an earlier one. Its working directory is then
+/// the root.
+pub(super) fn join(namespaces: &Namespaces) -> Result<(), JailError> {
+    let processes = Path::new("/proc");
+    let failed = |action| JailError::at::<rustix::io::Errno>(action, processes);
+    // The first of a PID namespace is its guardian. There the earlier `/proc` would list the processes of another one.
+    let own = match getppid() {
+        Some(parent) if parent == Pid::INIT => {
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+            Some(open_tree(CWD, processes, flags).map_err(failed("copy the mount of"))?)
+        }
+        _ => None,
+    };
+    let [user, mount] = namespaces.as_fds();
+    for (namespace, kind) in [(user, LinkNameSpaceType::User), (mount, LinkNameSpaceType::Mount)] {
+        move_into_link_name_space(namespace, Some(kind))
+            .map_err(JailError::at("join the namespaces of", Path::new("the run")))?;
+    }
+    let Some(own) = own else { return Ok(()) };
+    unshare(CloneFlags::CLONE_NEWNS).map_err(JailError::at("make a mount namespace for", processes))?;
+    move_mount(&own, c"", CWD, processes, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .map_err(failed("mount"))?;
+    let flags = HARMLESS | MountFlags::NOEXEC;
+    add_flags(processes, flags).map_err(JailError::at("close", processes))?;
+    for path in KERNEL_SETTINGS.map(Path::new).into_iter().filter(|path| path.exists()) {
+        mount_bind_recursive(path, path).map_err(JailError::at("mount", path))?;
+        add_flags(path, flags | MountFlags::RDONLY).map_err(JailError::at("close", path))?;
+    }
+    Ok(())
+}
 
 /// Moves the calling process, which has one thread, into a file system that holds only what `policy` grants. Its working
 /// directory is then the root.
@@ -111,7 +146,7 @@ impl<'a> Root<'a> {
             Access::Substitute { source } => self.bind(source, path, placement.kind, HARMLESS),
             Access::CopyOnWrite { upper, work } => {
                 make_mount_point(&target, FileKind::Directory)?;
-                mount_layers(path, upper, work, &target).map_err(JailError::at("add a layer above", path))
+                mount_layers(path, upper, work, &target).map_err(JailError::at(ADD_LAYER, path))
             }
             Access::Guarded => {
                 let is_there = target.symlink_metadata().is_ok_and(|found| !found.is_symlink());

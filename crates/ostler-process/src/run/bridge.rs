@@ -139,15 +139,14 @@ pub(super) async fn next(side: Option<&mut BridgeSide<'_>>) -> BridgeEvent {
 }
 
 impl Plan<'_> {
-    /// What the agent's system prompt has besides its own: what the person wants there, and how the bridge is used.
+    /// What the agent's system prompt has besides its own: what the person wants there, how the bridge is used, and what
+    /// is remembered of earlier sessions.
     pub(super) fn appendix(&self) -> Option<String> {
         let tools = Tools::of(self.agent);
         let told = self.bridge.zip(tools).map(|(bridge, tools)| briefing(&tools, bridge.required()));
-        match (self.system_prompt, told) {
-            (Some(own), Some(told)) => Some(format!("{own}\n\n{told}")),
-            (Some(own), None) => Some(own.to_owned()),
-            (None, told) => told,
-        }
+        let parts = [self.system_prompt, told.as_deref(), self.context.as_deref()];
+        let parts: Vec<&str> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
     }
 }
 

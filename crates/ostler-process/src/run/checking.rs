@@ -1,5 +1,5 @@
-//! Checks: commands that the host runs itself once an agent says that it is done. Each is contained as the agent was,
-//! bounded in time, and its output is kept.
+//! Checks: commands that the host runs itself once an agent says that it is done. Each is contained as the agent was and
+//! behind the same wall, because it executes what the agent wrote; bounded in time; and its output is kept.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -15,8 +15,9 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
+use super::jailing::start_in;
 use super::{Run, account};
-use crate::contain::{Contained, Exit, Spawn, Stdin};
+use crate::contain::{Exit, Spawn, Stdin};
 use crate::journal::JournalError;
 
 /// What is kept of an output, which may be endless. The end of it is always known.
@@ -120,7 +121,7 @@ impl Run<'_> {
             jail: None,
             guard: self.plan.guard.clone(),
         };
-        let mut child = match Contained::start(spawn).await {
+        let mut child = match start_in(self.plan.jail.as_deref(), spawn, None).await {
             Ok(child) => child,
             Err(error) => return Ok((Err(account::with_causes(&error)), 0)),
         };

@@ -1,12 +1,20 @@
-//! The wall around the processes of a run.
+//! The wall around the processes of a run: the agent, and what the host runs for it.
+//!
+//! The first process builds it, and the others get behind the same one: what one of them writes to a cache, the next
+//! one finds there.
 
 use std::ffi::OsString;
 use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use ostler_agent::jail::{JailKind, RunJail};
+use ostler_agent::jail::{Access, JailKind, JailReport, Rule, RunJail};
+use tokio::sync::Mutex;
 
-use crate::jail::facts::create_directories;
-use crate::jail::{Canary, Jail};
+use crate::contain::{Ahead, Contained, Spawn, StartError};
+use crate::jail::facts::{create_directories, real_path};
+use crate::jail::layers::Layers;
+use crate::jail::{Canary, Jail, Namespaces};
 
 /// The wall around the processes of a run, as it was decided.
 #[derive(Debug)]
@@ -17,18 +25,160 @@ pub struct PlannedJail {
     pub decision: RunJail,
     /// What the processes must not reach. It is there as long as the run.
     pub canary: Canary,
+    wall: Mutex<Wall>,
+    /// Where empty directories are that stand in the place of masked ones.
+    empty: PathBuf,
+    /// Held by this run alone. Released after the namespaces in which they are mounted.
+    _layers: Option<Layers>,
+}
+
+/// The wall, once the first process stands behind it.
+#[derive(Debug, Default)]
+struct Wall {
+    /// All processes of the run share them.
+    namespaces: Option<Arc<Namespaces>>,
+    /// The decision that holds instead, where layers cannot be mounted.
+    without_layers: Option<RunJail>,
+    /// What is hidden besides: files of a repository that is not trusted, which agents would load.
+    masks: Vec<PathBuf>,
 }
 
 impl PlannedJail {
-    /// Makes what must exist before a start, and changes the variables of the process as the wall needs it.
-    pub(super) fn prepare(&self, env: &mut Vec<(OsString, OsString)>) -> io::Result<Jail> {
+    /// The wall for a process that shares it with no other, with the variables of that process changed as it needs it.
+    pub fn prepare(&self, env: &mut Vec<(OsString, OsString)>) -> io::Result<Jail> {
         create_directories(&self.decision.create)?;
-        let change = &self.decision.environment;
-        env.retain(|(name, _)| {
-            let is_set = change.set.iter().any(|(set, _)| name.to_str() == Some(set));
-            !is_set && change.removed.iter().all(|removed| name.to_str() != Some(removed))
-        });
-        env.extend(change.set.iter().map(|(name, value)| (name.into(), value.into())));
+        self.change_environment(env);
         Ok(Jail { kind: self.kind, policy: self.decision.policy.clone() })
+    }
+
+    /// What is in force and what is not, once the kernel has said what it enforces.
+    pub fn report(&self, mut enforced: JailReport) -> JailReport {
+        enforced.not_enforced.extend(self.decision.not_enforced.iter().cloned());
+        enforced
+    }
+
+    /// A wall that no process stands behind yet.
+    pub fn new(kind: JailKind, decision: RunJail, canary: Canary) -> Self {
+        Self { kind, decision, canary, wall: Mutex::default(), empty: PathBuf::new(), _layers: None }
+    }
+
+    /// With the layers that its decision names.
+    pub fn with_layers(self, layers: Option<Layers>) -> Self {
+        Self { _layers: layers, ..self }
+    }
+
+    /// With these files and directories hidden besides. An empty directory below `private` is in the place of each
+    /// directory: an agent may want to write there.
+    pub fn with_masks(mut self, masks: Vec<PathBuf>, private: &Path) -> Self {
+        self.wall.get_mut().masks = masks;
+        self.empty = private.join("masks");
+        self
+    }
+
+    /// Hides these files from the processes that are started from now on. If they are visible behind the wall that stands,
+    /// the next process builds another one; without layers, which no two walls can share.
+    pub async fn mask(&self, masks: Vec<PathBuf>) {
+        let mut wall = self.wall.lock().await;
+        if masks.iter().all(|mask| wall.masks.contains(mask)) {
+            return;
+        }
+        if wall.namespaces.take().is_some() && wall.without_layers.is_none() {
+            wall.without_layers = Some(self.decision.without_layers());
+        }
+        wall.masks.extend(masks);
+    }
+
+    /// Starts a process behind the wall, with its environment changed as the wall needs it. Dropping the future ends what
+    /// was started so far.
+    pub async fn start(&self, spawn: Spawn<'_>, ahead: Option<Ahead>) -> Result<Contained, StartError> {
+        if self.kind == JailKind::Landlock {
+            return Contained::start_ahead(self.jailed(spawn, &self.decision, &[])?, ahead).await;
+        }
+        // Others wait until the first one has built the wall.
+        let mut wall = self.wall.lock().await;
+        let decision = wall.without_layers.as_ref().unwrap_or(&self.decision);
+        if let Some(namespaces) = wall.namespaces.clone() {
+            let spawn = self.jailed(spawn, decision, &wall.masks)?;
+            drop(wall);
+            return Contained::start_joined(spawn, ahead, &namespaces).await;
+        }
+        let first = Contained::start_ahead(self.jailed(spawn.clone(), decision, &wall.masks)?, ahead).await;
+        let mut child = match first {
+            Err(StartError::Layer { detail, source }) if wall.without_layers.is_none() => {
+                tracing::debug!(target: "ostler::run", detail, %source, "layers do not work here");
+                let Wall { without_layers, masks, .. } = &mut *wall;
+                let decision = without_layers.insert(self.decision.without_layers());
+                Contained::start_ahead(self.jailed(spawn, decision, masks)?, None).await?
+            }
+            first => first?,
+        };
+        wall.namespaces = child.take_namespaces().map(Arc::new);
+        Ok(child)
+    }
+
+    fn jailed<'a>(
+        &self,
+        mut spawn: Spawn<'a>,
+        decision: &RunJail,
+        masks: &[PathBuf],
+    ) -> Result<Spawn<'a>, StartError> {
+        let make = |folders: &[PathBuf]| {
+            create_directories(folders).map_err(|source| StartError::Jail {
+                kind: self.kind,
+                detail: "could not make its directories".to_owned(),
+                source,
+            })
+        };
+        make(&decision.create)?;
+        decision.environment.change(&mut spawn.env);
+        let mut policy = decision.policy.clone();
+        for (index, path) in masks.iter().enumerate() {
+            let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+            let access = match is_directory {
+                true => {
+                    let source = self.empty.join(index.to_string());
+                    make(std::slice::from_ref(&source))?;
+                    Access::Substitute { source }
+                }
+                false => Access::Hidden,
+            };
+            policy.rules.push(Rule { path: path.clone(), access });
+        }
+        spawn.jail = Some(Jail { kind: self.kind, policy });
+        Ok(spawn)
+    }
+
+    /// Changes the variables of a process as the wall needs it. Idempotent.
+    pub fn change_environment(&self, env: &mut Vec<(OsString, OsString)>) {
+        self.decision.environment.change(env);
+    }
+
+    /// The program that a command would start outside, if it is not visible inside.
+    pub fn hidden_program(
+        &self,
+        program: &str,
+        env: &[(OsString, OsString)],
+        workspace: &Path,
+    ) -> Option<PathBuf> {
+        let folders = env.iter().find(|(name, _)| name == "PATH").map(|(_, folders)| folders);
+        self.hidden_path(&which::which_in(program, folders, workspace).ok()?)
+    }
+
+    /// What an absolute path leads to outside, if that is not visible inside.
+    pub fn hidden_path(&self, path: &Path) -> Option<PathBuf> {
+        let real = real_path(path).filter(|_| path.is_absolute())?;
+        (!self.decision.shows(&real)).then_some(real)
+    }
+}
+
+/// Starts a process behind the wall of its run, if that has one.
+pub async fn start_in(
+    jail: Option<&PlannedJail>,
+    spawn: Spawn<'_>,
+    ahead: Option<Ahead>,
+) -> Result<Contained, StartError> {
+    match jail {
+        Some(jail) => jail.start(spawn, ahead).await,
+        None => Contained::start_ahead(spawn, ahead).await,
     }
 }

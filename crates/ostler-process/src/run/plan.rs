@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_agent::agent::{Activity, Agent, Launch, Permissions, Refusal, Session, Task};
+use ostler_agent::agent::{Activity, Agent, Enforcement, Launch, Permissions, Refusal, Session, Task};
 use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::budget::Budget;
 use ostler_agent::completion::{Marker, Policy};
@@ -19,6 +20,7 @@ use super::environment::users_settings;
 use super::jailing::PlannedJail;
 use super::report::RunError;
 use super::requests::Request;
+use super::session_capture::SessionCapture;
 use crate::contain::Ahead;
 use crate::journal::Past;
 use crate::terminal::pty::Size;
@@ -59,6 +61,8 @@ pub struct Plan<'a> {
     pub workspace: PathBuf,
     /// What it may do without asking.
     pub permissions: Permissions,
+    /// Who enforces that. The kernel, if there is a jail.
+    pub enforcement: Enforcement,
     /// Further rules of what it may do, in its own syntax.
     pub allow: &'a [String],
     /// The model, if not its own choice.
@@ -85,7 +89,11 @@ pub struct Plan<'a> {
     /// What the host tries itself when the agent says that it is done.
     pub checks: Checks<'a>,
     /// The wall around the agent and what the host runs for it, or none.
-    pub jail: Option<PlannedJail>,
+    pub jail: Option<Arc<PlannedJail>>,
+    /// Where the host captures the agent's sessions, if it does instead of the agent's own hooks.
+    pub capture: Option<Arc<dyn SessionCapture>>,
+    /// What the agent should know of earlier sessions, if its own hooks do not say so.
+    pub context: Option<String>,
     /// Our own binary, which guards the agent.
     pub guard: PathBuf,
     /// Where the agent hands over and declares completion, if it can.
@@ -130,6 +138,14 @@ pub struct Checks<'a> {
 }
 
 impl Plan<'_> {
+    /// What policy answers when the agent asks. In a jail the kernel refuses what it may not do.
+    pub(super) fn answered_permissions(&self) -> Permissions {
+        match (self.permissions, self.enforcement) {
+            (Permissions::Edits, Enforcement::Kernel) => Permissions::All,
+            (level, _) => level,
+        }
+    }
+
     /// Whether costs are to be found out from prices.
     pub(super) fn needs_prices(&self) -> bool {
         self.budget.max_cost.is_some() || !self.prices.is_empty()
@@ -187,6 +203,7 @@ impl Plan<'_> {
                 (None, _) => Session::New,
             },
             permissions: self.permissions,
+            enforcement: self.enforcement,
             allow: self.allow,
             model: self.model,
             system_prompt: appendix.as_deref(),

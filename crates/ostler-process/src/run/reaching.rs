@@ -42,7 +42,7 @@ impl<'a> Run<'a> {
             own_pid: child.own_pid().unwrap_or(child.pid()),
             pid: child.pid(),
             session: plan.session_of(attempt),
-            permissions: plan.permissions,
+            permissions: plan.answered_permissions(),
         });
         let tools = if self.bridge.is_some() { Tools::AtTheBridge } else { Tools::None };
         let prompt = plan.typed(&attempt.prompt)?;

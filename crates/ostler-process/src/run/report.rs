@@ -6,6 +6,7 @@ use ostler_agent::agent::Refusal;
 use ostler_agent::check::Checked;
 use ostler_agent::completion::Evidence;
 use ostler_agent::event::Usage;
+use ostler_agent::jail::{Denial, JailReport};
 use ostler_agent::outcome::RunOutcome;
 
 use super::environment::PrivateError;
@@ -38,6 +39,10 @@ pub struct Report {
     pub checks: Vec<Checked>,
     /// What became of the folder that it worked in.
     pub workspace: WorkspaceState,
+    /// What the kernel enforced; nothing without a jail.
+    pub jail: Option<JailReport>,
+    /// What the jail denied, as far as tools reported it.
+    pub denials: Vec<Denial>,
     /// What is kept of the bridge: contact, where the receipts end, whether they were changed. Null without one.
     pub bridge: serde_json::Value,
     /// The outcome as it is in the journal.

@@ -46,6 +46,8 @@ pub fn unstarted(
         checks: Vec::new(),
         bridge,
         workspace: WorkspaceState::Present,
+        jail: None,
+        denials: Vec::new(),
         json: serde_json::Value::Null,
     };
     report.json = account::outcome_json(facts, &report, desk.folder());
@@ -70,6 +72,8 @@ pub fn postponed(kept: &Kept, outcome: RunOutcome, survivors: u32) -> Result<Str
         checks: Vec::new(),
         bridge: serde_json::Value::Null,
         workspace: WorkspaceState::Present,
+        jail: None,
+        denials: Vec::new(),
         json: serde_json::Value::Null,
     };
     let json = account::outcome_json(&kept.facts, &report, &kept.folder);

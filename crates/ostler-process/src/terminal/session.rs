@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use ostler_agent::agent::{Agent, Permissions};
 use ostler_agent::event::AgentEvent;
 use ostler_agent::interrupting::Left;
+use ostler_agent::jail::JailReport;
 use ostler_agent::terminal::Status;
 use ostler_agent::typing::{Cause, Unsendable};
 use ostler_agent::watchdog;
@@ -27,6 +28,7 @@ use super::files::Whence;
 use super::pty::Size;
 use super::seat::Seat;
 use crate::contain::{Contained, Exit, Sampler, Spawn, StartError, Stdin, Survivors};
+use crate::jail::Jail;
 
 /// Orders that may wait. Whoever gives more waits too.
 const ORDERS: usize = 4;
@@ -56,6 +58,8 @@ pub struct Opening<'a> {
     pub name: &'a str,
     /// Our own binary, which guards it.
     pub guard: PathBuf,
+    /// The wall around it, or none.
+    pub jail: Option<Jail>,
 }
 
 /// Why a session cannot be used, or not in this way.
@@ -159,6 +163,7 @@ pub struct Session {
     about: watch::Receiver<About>,
     seat: Seat,
     pid: u32,
+    jail: Option<JailReport>,
     workspace: PathBuf,
     living: JoinSet<Closed>,
 }
@@ -193,7 +198,7 @@ async fn interrupt(orders: &mpsc::Sender<Order>) -> Option<Result<Left, SessionE
 impl Session {
     /// Starts the program. It need not be ready for a prompt yet: the first one waits for it.
     pub async fn open(opening: Opening<'_>) -> Result<Self, SessionError> {
-        let Opening { agent, program, args, env, workspace, permissions, session, size, name, guard } =
+        let Opening { agent, program, args, env, workspace, permissions, session, size, name, guard, jail } =
             opening;
         let interactive = agent.interactive().ok_or(SessionError::NoTerminal { agent: agent.name() })?;
         let mut child = Contained::start(Spawn {
@@ -204,12 +209,12 @@ impl Session {
             stdin: Stdin::Terminal(size),
             run: name,
             tier: None,
-            jail: None,
+            jail,
             guard,
         })
         .await?;
         let (pty, place) = (child.terminal.take().ok_or(SessionError::Over)?, workspace.clone());
-        let pid = child.pid();
+        let (pid, report) = (child.pid(), child.jail().cloned());
         let driver = Driver::new(Start {
             agent,
             interactive,
@@ -241,7 +246,7 @@ impl Session {
         };
         let mut living = JoinSet::new();
         living.spawn(live.live());
-        Ok(Self { orders, about, seat, pid, workspace: place, living })
+        Ok(Self { orders, about, seat, pid, jail: report, workspace: place, living })
     }
 
     /// Types a prompt and waits until the agent has it. One turn at a time. Who gives up waiting before anything was typed
@@ -294,6 +299,11 @@ impl Session {
     /// Its process, for people to read.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// What the kernel enforces around it.
+    pub fn jail(&self) -> Option<&JailReport> {
+        self.jail.as_ref()
     }
 
     /// Whether the program is there.

@@ -167,6 +167,7 @@ async fn open(player: &Player, ostler: &Path) -> Session {
         size: Size::USUAL,
         name: "figures",
         guard: PathBuf::from(ostler),
+        jail: None,
     })
     .await
     .unwrap()

@@ -7,7 +7,6 @@ mod bridge;
 mod choice;
 mod crossing;
 mod fetch;
-mod jailing;
 mod json_voice;
 mod prepare;
 mod pricing;
@@ -28,12 +27,12 @@ use ostler_agent::run_event::RunEvent;
 use ostler_process::contain;
 use ostler_process::control::{About, Door};
 use ostler_process::notify::notify;
-use ostler_process::run::{self, Bridge, Incoming, Report, Request, RunError};
+use ostler_process::run::{self, Beginning, Bridge, Incoming, Plan, Report, Request, RunError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use args::Voice;
 pub(crate) use args::{Args, Level};
+use args::{Explained, Voice};
 pub(crate) use bridge::{BridgeUsage, head};
 use bridge::{Bridged, Wanted};
 use choice::Choice;
@@ -48,7 +47,9 @@ use crate::config::{Ignored, Settings};
 use crate::display;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupted, Signals};
+use crate::jailing::{choose_wall, forget_walls};
 use crate::report;
+use crate::session_memory::{Context, SessionMemory};
 use crate::surroundings::Surroundings;
 
 /// Requests that may wait until the run takes them. Whoever asks more waits too; none is lost.
@@ -68,7 +69,6 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     }
     // Caught before anything is started, so that no signal leaves it behind; not before, so that Ctrl-C answers questions.
     let mut signals = Signals::listen().map_err(Failure::Runtime)?;
-    trusting::refuse_unmasked(&choice, here)?;
     let earlier = choice.earlier.as_ref().map(|(kept, _)| &kept.facts);
     let mut terms = Terms::of(&args, earlier, &settings.config, &here.cwd)?;
     let wanted = Wanted::of(&choice, &terms, &settings, here)?;
@@ -76,6 +76,12 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     if let Some(folder) = terms.bridge.as_ref().and_then(|bridge| bridge.export.as_ref()) {
         utf8("the folder", folder)?;
     }
+    let guard = std::env::current_exe().map_err(RunUsage::Guard)?;
+    let wall = match terms.jail.is_off {
+        true => None,
+        false => choose_wall(terms.permissions.permissions(), &guard, here).await.map_err(RunUsage::from)?,
+    };
+    trusting::refuse_unmasked(&choice, wall.as_ref(), here)?;
     // From here on an agent will most likely be started.
     let mut ahead = JoinSet::new();
     ahead.spawn_blocking(contain::anticipate);
@@ -103,10 +109,13 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         }
         prices = pricing::prices(&args, &choice, &found, &mut terms, (&settings, here)) => prices?,
     };
-    let mut prepared = prepare(&args, &choice, &found, &terms, (play, wanted, prices), here).await?;
+    let mut prepared = prepare(&args, &choice, &found, &terms, (play, wanted, prices, wall), here).await?;
     prepared.plan.warnings.extend(settings.ignored.iter().map(Ignored::warning));
     let folder = prepared.journal.folder().to_owned();
-    let report = Box::pin(supervised(prepared, voice, &mut signals, here)).await?;
+    let report = Box::pin(supervised(prepared, (voice, args.explained()), &mut signals, here)).await?;
+    if matches!(report.outcome, RunOutcome::NeverStarted { .. }) {
+        forget_walls(here);
+    }
     tell_somebody(&settings, &folder, &mut signals).await;
     Ok(ExitCode::from(report.outcome.exit_code()))
 }
@@ -126,14 +135,15 @@ async fn tell_somebody(settings: &Settings, folder: &Path, signals: &mut Signals
 /// The run itself, told as it goes and when it has ended.
 async fn supervised(
     prepared: Prepared<'_>,
-    voice: Voice,
+    (voice, explained): (Voice, Explained),
     signals: &mut Signals,
     here: &Surroundings,
 ) -> Result<Report, Failure> {
     let door = door(&prepared, here);
     let (ask, mut requests) = mpsc::channel(REQUESTS);
     let Prepared { mut plan, ahead, facts, beginning, journal, rehearsed, wanted, kept } = prepared;
-    let mut telling = Telling::begin(voice, &facts, plan.policy.limits, journal.folder())?;
+    let context = remember(&mut plan, &beginning, here);
+    let mut telling = Telling::begin(voice, explained, &facts, plan.policy.limits, journal.folder())?;
     let (mut answering, questions) = answering::begin(voice);
     let mut observe = |event: &RunEvent, line: &str| {
         answering.note(event);
@@ -148,6 +158,10 @@ async fn supervised(
         Ok((bridged, events)) => {
             plan.bridge = bridged.as_ref().map(|bridged| bridged as &dyn Bridge);
             plan.warnings.extend(bridged.as_ref().map(Bridged::warnings).unwrap_or_default());
+            plan.context = match context {
+                Some(context) => context.text().await,
+                None => None,
+            };
             let incoming = Incoming { ahead, requests, bridge: events };
             tokio::select! {
                 ended = run::run(&plan, &facts, beginning, journal, incoming, &mut observe) => ended,
@@ -175,6 +189,20 @@ async fn supervised(
         Ok(()) | Err(_) => {}
     }
     Ok(report)
+}
+
+/// Has the sessions of a jailed agent captured, if its own hooks would do so, and begins to look for what its session
+/// should know.
+fn remember(plan: &mut Plan<'_>, beginning: &Beginning, here: &Surroundings) -> Option<Context> {
+    plan.jail.as_ref()?;
+    let memory = SessionMemory::of(plan.agent, &plan.env, &plan.guard, here)?;
+    let session = match beginning {
+        Beginning::New => plan.session_id.clone(),
+        Beginning::GoneOn { past, .. } => past.session.clone(),
+    };
+    let context = memory.look_for_context(&plan.workspace, session);
+    plan.capture = Some(memory.into_capture());
+    Some(context)
 }
 
 /// The socket of the run. A run does without if it cannot be made: nobody can ask it then, that is all.

@@ -122,7 +122,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         RunsCommand::Events(events) if events.follow => follow::follow(&find(&runs, &events.run)?).await?,
         RunsCommand::Events(events) => printed(&find(&runs, &events.run)?, "events.ndjson")?,
         RunsCommand::Raw(one) => printed(&find(&runs, &one.run)?, "raw/stdout")?,
-        RunsCommand::Prune(args) => prune::prune(&args, &runs)?,
+        RunsCommand::Prune(args) => prune::prune(&args, &runs, here.home.root())?,
         RunsCommand::Why(told) => {
             let why = why::why(&find(&runs, &told.run)?, now())?;
             if told.json { display::json(&why.json())? } else { display::text(&why.words())? }

@@ -1,12 +1,14 @@
 //! `ostler serve`: sessions of the agents that are here, behind the APIs that programs already speak.
 
 mod bounds;
+mod jail;
 mod place;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_agent::agent::{Agent, Engine, Stage};
@@ -17,6 +19,7 @@ use ostler_gateway::ground::{Ground, TrustGate};
 use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::http::models::{Manner, Served};
 use ostler_gateway::http::{self, Offer, OpenError, Waiting};
+use ostler_gateway::jail::Jailer;
 use ostler_gateway::one_shot::OneShots;
 use ostler_gateway::pool::Pool;
 use ostler_gateway::stream::Streams;
@@ -29,6 +32,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::jail::ServeJailer;
 use crate::commands::rehearse::RehearseError;
 use crate::config::Settings;
 use crate::failure::Failure;
@@ -128,7 +132,8 @@ impl ServeError {
 
 /// A scripted model, and a home that is nobody's.
 struct Scene {
-    home: TempDir,
+    /// With the home, and the folder of the server beside it.
+    folder: TempDir,
     url: String,
     stop: CancellationToken,
     serving: JoinSet<()>,
@@ -178,15 +183,21 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     };
     let home = match &scene {
         None => here.user_home().unwrap_or_default(),
-        Some(scene) => scene.home.path().to_owned(),
+        Some(scene) => scene.home(),
     };
     // What a rehearsal leaves is worth nothing: the agent's own records go with its home.
-    let folder = scene.as_ref().map_or(here.home.root(), |scene| scene.home.path()).join("serve");
+    let folder = scene.as_ref().map_or(here.home.root(), |scene| scene.folder.path()).join("serve");
     let place::Place { folder, shelf, own } = place::Place::take(&folder)?;
     if own.is_some() {
         display::tell(BESIDE);
     }
     let conversations = folder.join("conversations");
+    let jailer: Arc<dyn Jailer> = Arc::new(ServeJailer {
+        here: here.clone(),
+        folder: folder.join("private"),
+        ostler: guard.program().to_owned(),
+        rehearsal_home: scene.as_ref().map(Scene::home),
+    });
     let trust = TrustGate::new(here.gate().with_home(home.clone()), |warning| {
         display::tell(&format!("warning: {warning}"));
     });
@@ -196,7 +207,8 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
             Some(scene) => scene.env(agent, ours.clone())?,
         };
         let (home, folder, guard, trust) = (home.clone(), folder.clone(), guard.clone(), trust.clone());
-        Ok::<Ground, Failure>(Ground { agent, program, env, home, folder, guard, trust })
+        let jailer = jailer.clone();
+        Ok::<Ground, Failure>(Ground { agent, program, env, home, folder, guard, trust, jailer })
     };
     let (mut engines, mut agents, mut titles) = (Engines::default(), Vec::new(), Vec::new());
     if let Some(program) = programs.claude {
@@ -297,10 +309,14 @@ impl Scene {
         let play = script::load(name).map_err(RehearseError::from)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = Server::listen(address, Rehearsal::of(play)).await.map_err(RehearseError::from)?;
-        let home = tempfile::Builder::new().prefix("ostler-serve-").tempdir().map_err(Failure::Runtime)?;
+        let folder = tempfile::Builder::new().prefix("ostler-serve-").tempdir().map_err(Failure::Runtime)?;
         let (stop, mut serving, url) = (CancellationToken::new(), JoinSet::new(), server.url());
         serving.spawn(server.serve(stop.clone()));
-        Ok(Self { home, url, stop, serving })
+        Ok(Self { folder, url, stop, serving })
+    }
+
+    fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
     }
 
     /// What an agent is started with, and its settings in the home.
@@ -309,9 +325,9 @@ impl Scene {
         agent: &dyn Agent,
         ours: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Vec<(OsString, OsString)>, Failure> {
-        let home = self.home.path();
-        let setup = agent.rehearsed(&Stage { url: self.url.clone(), home: home.to_owned() });
-        write_private(home, &setup.folders, &setup.files).map_err(RunError::from)?;
+        let home = self.home();
+        let setup = agent.rehearsed(&Stage { url: self.url.clone(), home: home.clone() });
+        write_private(&home, &setup.folders, &setup.files).map_err(RunError::from)?;
         Ok(rehearsed(ours, &setup))
     }
 

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use super::sections::{ColorWhen, Config, DEFAULTS, below_home};
 use super::tightening::{is_builtin, may_set};
 use super::trust::Trust;
-use super::{ConfigError, Effective, Ignored, Origin, PROJECT_CONFIG, file, project_file};
+use super::{ConfigError, Effective, Ignored, IgnoredBecause, Origin, PROJECT_CONFIG, file, project_file};
 use crate::surroundings::Surroundings;
 
 /// What one source says, already found to be valid.
@@ -51,15 +51,20 @@ impl Layer {
         let mut layer = Self::file(&path, &text)?;
         let config: Config = layer.document.read()?;
         let leaves = layer.leaves().into_iter().map(|(key, _)| key);
-        let refused: Vec<Vec<String>> = leaves.filter(|key| !may_set(key, &config, below)).collect();
-        if refused.is_empty() || is_trusted(project, &text, here)? {
+        let mut refused: Vec<Vec<String>> = leaves.filter(|key| !may_set(key, &config, below)).collect();
+        let mut reason = IgnoredBecause::Untrusted;
+        if !refused.is_empty() && is_trusted(project, &text, here)? {
+            refused.retain(|key| is_users_own(key));
+            reason = IgnoredBecause::UsersOwn;
+        }
+        if refused.is_empty() {
             return Ok((layer.below(project), None));
         }
         for key in &refused {
             remove(&mut layer.table, key);
         }
         let keys = refused.iter().map(|key| dotted(key)).collect();
-        let ignored = Ignored { file: path, project: project.to_owned(), keys };
+        let ignored = Ignored { file: path, project: project.to_owned(), keys, reason };
         Ok((layer.below(project), Some(ignored)))
     }
 
@@ -152,6 +157,11 @@ pub(super) fn merge(layers: &[Layer]) -> Result<(Config, BTreeMap<String, Effect
     // Each layer was valid, and so is what they amount to; were it not, the text is there to say where.
     let config = Document::new("the configuration as a whole", table.to_string(), Format::Toml).read()?;
     Ok((config, values))
+}
+
+/// Whether only the user's own file may set a key, however trusted a project is.
+fn is_users_own(key: &[String]) -> bool {
+    matches!(key, [section, _, jail] if section == "mcp" && jail == "jail")
 }
 
 /// Whether a value may be a key, which is shown to nobody.

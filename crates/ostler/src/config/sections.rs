@@ -26,6 +26,7 @@ pub(crate) struct Config {
     pub(crate) rehearse: Rehearse,
     pub(crate) serve: Serve,
     pub(crate) run: Run,
+    pub(crate) jail: Jail,
     /// What models cost, by the names that agents report, for agents that report no cost. A project's file may only set
     /// them if the project is trusted.
     pub(crate) prices: BTreeMap<String, PriceSection>,
@@ -130,6 +131,17 @@ pub(crate) struct Run {
     pub(crate) terminal_size: Option<TerminalSize>,
 }
 
+/// The jail around an agent that may not do everything.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Jail {
+    /// What an agent can read besides the workspace and the system. A project's file may only set it if the project is
+    /// trusted.
+    pub(crate) read: Paths,
+    /// What an agent cannot see, although it could otherwise. A project's file may only set it if the project is trusted.
+    pub(crate) hide: Paths,
+}
+
 /// The price of one model, in US dollars per million tokens. It counts if `input` and `output` are set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -164,6 +176,9 @@ pub(crate) struct McpServer {
     pub(crate) command: Option<String>,
     /// What is sent with every request; `${NAME}` stands for a variable.
     pub(crate) headers: BTreeMap<String, String>,
+    /// Whether its program runs in the jail of the run [default: true]. `false` is obeyed only in the user's own file, and
+    /// only for a program that is named there too.
+    pub(crate) jail: Option<Switch>,
 }
 
 /// The way to the agents' providers.
@@ -258,6 +273,18 @@ impl ProgramPath {
     }
 }
 
+/// Files and directories: absolute, or below the home directory. In a variable they are separated by `:`.
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct Paths(Vec<ProgramPath>);
+
+impl Paths {
+    /// With `~` replaced.
+    pub(crate) fn resolve(&self) -> Vec<PathBuf> {
+        self.0.iter().map(ProgramPath::resolve).collect()
+    }
+}
+
 /// A program and its arguments, in words as in a shell.
 #[derive(Debug, Clone, PartialEq, JsonSchema)]
 #[schemars(transparent)]
@@ -307,6 +334,30 @@ impl<'de> Deserialize<'de> for ProgramPath {
                 text.rsplit('/').next().unwrap_or_default()
             )))
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Paths {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Text(String),
+            List(Vec<String>),
+        }
+        let texts = match Written::deserialize(from)? {
+            Written::Text(text) => {
+                text.split(':').filter(|path| !path.is_empty()).map(str::to_owned).collect()
+            }
+            Written::List(texts) => texts,
+        };
+        let path = |text: String| match text.starts_with('/') || text == "~" || text.starts_with("~/") {
+            true => Ok(ProgramPath(text)),
+            false => Err(D::Error::custom(format!(
+                "`{text}` is not a path that begins with `/` or `~/`; try: write the whole path"
+            ))),
+        };
+        texts.into_iter().map(path).collect::<Result<_, _>>().map(Self)
     }
 }
 

@@ -122,6 +122,8 @@ mod tests {
             ("prices.x.input = 1", "", false),
             ("network.probe = \"x:1\"", "", false),
             ("serve.max_idle = 1", "", false),
+            ("jail.read = [\"/x\"]", "", false),
+            ("jail.hide = []", "", false),
             ("serve.models.gpt = \"claude\"", "", false),
             ("rehearse.script = \"tools\"", "", true),
             ("rehearse.script = \"evil.toml\"", "", false),

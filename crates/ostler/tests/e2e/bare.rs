@@ -165,6 +165,7 @@ impl Ground {
             size: Size::USUAL,
             name: "injection",
             guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")),
+            jail: None,
         });
         tokio::time::timeout(DEADLINE, opened).await.unwrap().unwrap()
     }

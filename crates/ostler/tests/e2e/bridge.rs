@@ -122,6 +122,8 @@ fn hands_over_repairs_asks_and_declares(player: Player) {
     let mut command = yard.ostler(&["run", "-a", player.agent().name(), "--json", &script]);
     command.args(["--permissions", "deny", "--require-artifact", "plan", "--export-artifacts", &folder]);
     command.args(["--capabilities", "artifacts,ask,upstream:docs", "--mcp", &clock, "Plan it."]);
+    // The server is a file of the user's own, which the jail shows only if the user says so.
+    command.env("OSTLER_CFG__JAIL__READ", SERVER);
     let ended = Ended::of(command.env("DOCS_KEY", "a-key-for-docs").output().unwrap());
     ended.ends("completed", 0);
     assert_eq!(ended.outcome()["resumes"], 0);

@@ -88,6 +88,7 @@ impl Talk {
             size,
             name: "e2e",
             guard: Path::new(env!("CARGO_BIN_EXE_ostler")).to_owned(),
+            jail: None,
         });
         let session = tokio::time::timeout(DEADLINE, session).await.unwrap().unwrap();
         Some(Self { session, tap, stop, serving, folder })

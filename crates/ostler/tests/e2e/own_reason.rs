@@ -43,6 +43,7 @@ fn pool(ground: &Ground, program: PathBuf) -> Pool<Terminals> {
         folder: ground.folder.path().join("sessions"),
         guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")).into(),
         trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
+        jailer: std::sync::Arc::new(ostler_gateway::jail::Unjailed),
     });
     let patience = Patience { start: DEADLINE, settle: DEADLINE, ..Patience::default() };
     Pool::new(terminals, Limits::default(), patience)

@@ -1,5 +1,5 @@
-//! What `--permissions` keeps the real agents from, tried in every way that a model has. A level that an agent cannot
-//! keep is refused. What is proven here is told to operators in `docs/permissions.md`.
+//! What `--permissions` keeps the real agents from, tried in every way that a model has: in the jail that a run has, and
+//! without it, by what agents refuse by themselves. What is proven here is told to operators in `docs/permissions.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,7 @@ fn script(calls: &[Value]) -> String {
 }
 
 /// Tries everything at a level, and says what is there afterwards that was not, or is not as it was.
-fn tried(player: Player, ground: &dyn Ground, level: &str) -> Came {
+fn tried(player: Player, ground: &dyn Ground, terms: &[&str]) -> Came {
     let (workspace, outside) = (ground.workspace(), ground.at("outside"));
     fs::create_dir(&outside).unwrap();
     for folder in [&workspace, &outside] {
@@ -163,8 +163,10 @@ fn tried(player: Player, ground: &dyn Ground, level: &str) -> Came {
     std::os::unix::fs::symlink(&outside, workspace.join("door")).unwrap();
     std::os::unix::fs::symlink(outside.join("seed.txt"), workspace.join("window")).unwrap();
     let calls: Vec<Value> = TRIES.iter().map(|attempt| attempt.call(player, ground)).collect();
-    let ended = ground.run(&["--permissions", level, "Try."], &script(&calls));
+    let ended = ground.run(&[&["--permissions"], terms, &["Try."]].concat(), &script(&calls));
     ended.ends("completed", 0);
+    let has_jail = !(terms.contains(&"all") || terms.contains(&"--no-jail"));
+    assert_eq!(ended.outcome()["jail"].is_object(), has_jail, "{:#}", ended.outcome());
     assert_eq!(ended.said(), ["I tried."], "it was asked to try everything");
     ground.is_empty();
     let found = |folder: &Path| {
@@ -181,17 +183,24 @@ fn tried(player: Player, ground: &dyn Ground, level: &str) -> Came {
     Came { inside: found(&workspace), outside: found(&outside) }
 }
 
-fn comes_in_a_rehearsal(player: Player, level: &str, want: &Came) {
+fn comes_in_a_rehearsal(player: Player, terms: &[&str], want: &Came) {
     let Some(yard) = Yard::of(player) else { return };
-    assert_eq!(&tried(player, &yard, level), want, "{player:?} with {level}");
+    assert_eq!(&tried(player, &yard, terms), want, "{player:?} with {terms:?}");
 }
 
 /// A user has no privileges: nothing but the level keeps root from writing everywhere, and agents treat root apart.
-fn comes_for_a_user(player: Player, level: &str, want: &Came) {
+fn comes_for_a_user(player: Player, terms: &[&str], want: &Came) {
     let Some(shape) = RealShape::unprivileged(player) else { return };
-    assert_eq!(&tried(player, &shape, level), want, "{player:?} with {level}");
+    assert_eq!(&tried(player, &shape, terms), want, "{player:?} with {terms:?}");
     let started_in: Vec<_> = fs::read_dir(shape.caller()).unwrap().flatten().collect();
     assert!(started_in.is_empty(), "{started_in:?}");
+}
+
+/// Where the machine forbids namespaces.
+fn comes_behind_landlock(player: Player, terms: &[&str], want: &Came) {
+    let Some(shape) = RealShape::unprivileged(player) else { return };
+    let shape = shape.variable("OSTLER_FORCE_JAIL", "landlock");
+    assert_eq!(&tried(player, &shape, terms), want, "{player:?} with {terms:?}");
 }
 
 /// Two tests for each agent: rehearsed, and as a user runs it.
@@ -203,20 +212,36 @@ macro_rules! comes {
 
             #[test]
             fn rehearsed() {
-                comes_in_a_rehearsal($player, $level, &$want);
+                comes_in_a_rehearsal($player, &[$level], &$want);
             }
             #[test]
             fn as_a_user_runs_it() {
-                comes_for_a_user($player, $level, &$want);
+                comes_for_a_user($player, &[$level], &$want);
             }
         }
     )*};
 }
 
+/// The same, and a third one behind the weaker wall.
+macro_rules! comes_in_a_jail {
+    ($level:literal: $($name:ident($player:expr) => $want:expr;)*) => {
+        comes! { $level: $($name($player) => $want;)* }
+        mod behind_landlock_alone {
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    comes_behind_landlock($player, &[$level], &$want);
+                }
+            )*
+        }
+    };
+}
+
 mod deny_writes_nothing {
     use super::*;
 
-    comes! {
+    comes_in_a_jail! {
         "deny":
         claude(Player::ClaudeStream) => came(&[], &[]);
         claude_on_a_terminal(Player::ClaudeTerminal) => came(&[], &[]);
@@ -225,68 +250,55 @@ mod deny_writes_nothing {
     }
 }
 
+/// By tools and by any command: the kernel keeps them in.
 mod edits_stays_in_the_workspace {
+    use super::*;
+
+    comes_in_a_jail! {
+        "edits":
+        claude(Player::ClaudeStream) => came(&IN_ALL, &[]);
+        claude_on_a_terminal(Player::ClaudeTerminal) => came(&IN_ALL, &[]);
+        codex(Player::Codex) => came(&IN_ALL, &[]);
+        opencode(Player::OpenCode) => came(&IN_ALL, &[]);
+    }
+
+    #[test]
+    fn a_newer_claude_on_a_terminal() {
+        comes_in_a_rehearsal(Player::ClaudeTerminalNewer, &["edits"], &came(&IN_ALL, &[]));
+    }
+}
+
+/// What agents refuse by themselves.
+mod edits_without_a_jail {
     use super::*;
 
     /// What Claude Code knows to be harmless there: its tools, and a few commands.
     const BY_CLAUDE: [&str; 4] = ["in-redirect", "in-touch", "in-write", "seed.txt"];
 
-    comes! {
-        "edits":
-        claude(Player::ClaudeStream) => came(&BY_CLAUDE, &[]);
-        claude_on_a_terminal(Player::ClaudeTerminal) => came(&BY_CLAUDE, &[]);
-        /// By any command: the kernel keeps it in.
-        codex(Player::Codex) => came(&IN_ALL, &[]);
-        /// By its tools alone. It follows links that are there already; it can make none.
-        opencode(Player::OpenCode) => came(&["in-write", "seed.txt"], &["seed.txt", "write-door"]);
-    }
-
-    #[test]
-    fn a_newer_claude_on_a_terminal() {
-        comes_in_a_rehearsal(Player::ClaudeTerminalNewer, "edits", &came(&BY_CLAUDE, &[]));
-    }
-}
-
-/// The same tries behind a wall: the kernel refuses what an agent does not refuse by itself.
-mod a_wall_keeps_what_an_agent_does_not {
-    use super::*;
-
-    fn stays_inside(player: Player, inside: &[&str]) {
-        let Some(shape) = RealShape::unprivileged(player) else { return };
-        let shape = shape.variable("OSTLER_FORCE_JAIL", "namespace");
-        assert_eq!(tried(player, &shape, "edits"), came(inside, &[]), "{player:?}");
+    fn comes_to(player: Player, inside: &[&str], outside: &[&str]) {
+        comes_in_a_rehearsal(player, &["edits", "--no-jail"], &came(inside, outside));
     }
 
     #[test]
     fn claude() {
-        stays_inside(Player::ClaudeStream, &["in-redirect", "in-touch", "in-write", "seed.txt"]);
+        comes_to(Player::ClaudeStream, &BY_CLAUDE, &[]);
     }
 
     #[test]
     fn claude_on_a_terminal() {
-        stays_inside(Player::ClaudeTerminal, &["in-redirect", "in-touch", "in-write", "seed.txt"]);
+        comes_to(Player::ClaudeTerminal, &BY_CLAUDE, &[]);
     }
 
-    /// It follows links by itself: see `edits_stays_in_the_workspace`.
+    /// By any command, in a sandbox of its own.
+    #[test]
+    fn codex() {
+        comes_to(Player::Codex, &IN_ALL, &[]);
+    }
+
+    /// By its tools alone. It follows links that are there already; it can make none.
     #[test]
     fn opencode() {
-        stays_inside(Player::OpenCode, &["in-write", "seed.txt"]);
-    }
-
-    /// Without a wall it reads everywhere: see `deny_reads`.
-    #[test]
-    fn codex_reads_nothing_outside() {
-        let Some(shape) = RealShape::unprivileged(Player::Codex) else { return };
-        let shape = shape.variable("OSTLER_FORCE_JAIL", "namespace");
-        fs::create_dir(shape.at("outside")).unwrap();
-        fs::write(shape.at("outside/secret.txt"), "the owner's secret\n").unwrap();
-        fs::write(shape.workspace().join("seed.txt"), "seed of the workspace\n").unwrap();
-        let calls = [Try::Shell("cat seed.txt"), Try::Shell("cat OUTSIDE/secret.txt")];
-        let calls: Vec<Value> = calls.iter().map(|attempt| attempt.call(Player::Codex, &shape)).collect();
-        let ended = Ground::run(&shape, &["--permissions", "deny", "Try."], &script(&calls));
-        ended.ends("completed", 0);
-        let told = format!("{:?}", ended.lines);
-        assert!(!told.contains("the owner's secret"), "{told}");
+        comes_to(Player::OpenCode, &["in-write", "seed.txt"], &["seed.txt", "write-door"]);
     }
 }
 
@@ -308,7 +320,7 @@ mod all_writes_everywhere {
     }
 }
 
-/// A rule allows what it names, and nothing that looks like it.
+/// A rule allows what it names, and nothing that looks like it. In a jail every command is allowed.
 mod a_rule_widens_edits_for_one_command {
     use super::*;
 
@@ -318,7 +330,7 @@ mod a_rule_widens_edits_for_one_command {
         fs::write(yard.workspace().join("check.sh"), "echo x >> checked\n").unwrap();
         fs::write(yard.workspace().join("other.sh"), "echo x >> othered\n").unwrap();
         let calls = commands.map(|command| Try::Shell(command).call(player, &yard));
-        let ended = Ground::run(&yard, &["--allow", rule, "Try."], &script(&calls));
+        let ended = Ground::run(&yard, &["--no-jail", "--allow", rule, "Try."], &script(&calls));
         ended.ends("completed", 0);
         assert_eq!(fs::read_to_string(yard.workspace().join("checked")).unwrap(), "x\n", "once, and alone");
         assert!(!yard.workspace().join("othered").exists());
@@ -338,7 +350,7 @@ mod a_rule_widens_edits_for_one_command {
 /// What an agent cannot keep is not promised.
 #[test]
 fn what_an_agent_cannot_express_is_refused_with_the_way_out() {
-    let rule = ["--allow", "Bash(make)", "x"];
+    let rule = ["--no-jail", "--allow", "Bash(make)", "x"];
     let contradiction = ["--permissions", "deny", "--allow", "bash:make", "x"];
     let says = |yard: Option<Yard>, args: &[&str], words: &[&str]| {
         let Some(yard) = yard else { return };
@@ -356,7 +368,8 @@ fn what_an_agent_cannot_express_is_refused_with_the_way_out() {
     }
     for level in ["deny", "edits"] {
         let command = Some(Yard::of_command("cat"));
-        says(command, &["--permissions", level, "x"], &["cannot be restricted", "--permissions all"]);
+        let args = ["--permissions", level, "--no-jail", "x"];
+        says(command, &args, &["only a jail can restrict", "--permissions all"]);
     }
 }
 
@@ -370,7 +383,7 @@ mod deny_reads {
         ("a command", Try::Shell("cat OUTSIDE/secret.txt")),
     ];
 
-    fn reads(player: Player, want: &[&str]) {
+    fn reads(player: Player, terms: &[&str], want: &[&str]) {
         let Some(yard) = Yard::of(player) else { return };
         fs::create_dir(yard.at("outside")).unwrap();
         fs::write(yard.at("outside/secret.txt"), "pass phrase\n").unwrap();
@@ -378,7 +391,8 @@ mod deny_reads {
         let mut read = Vec::new();
         for (way, attempt) in &WAYS {
             let calls = [attempt.call(player, &yard)];
-            let ended = Ground::run(&yard, &["--permissions", "deny", "Try."], &script(&calls));
+            let args = [&["--permissions", "deny"], terms, &["Try."]].concat();
+            let ended = Ground::run(&yard, &args, &script(&calls));
             ended.ends("completed", 0);
             let result = |line: &Value| line["result"]["text"].as_str().unwrap().contains("pass phrase");
             read.extend(ended.with("event", "tool_ended").any(result).then_some(*way));
@@ -388,16 +402,25 @@ mod deny_reads {
     }
 
     #[test]
-    fn claude_in_the_workspace() {
-        reads(Player::ClaudeStream, &[]);
+    fn nothing_outside() {
+        for player in [Player::ClaudeStream, Player::ClaudeTerminal, Player::Codex, Player::OpenCode] {
+            reads(player, &[], &[]);
+        }
     }
+
+    #[test]
+    fn without_a_jail_claude_reads_the_workspace() {
+        reads(Player::ClaudeStream, &["--no-jail"], &[]);
+    }
+
     /// Its sandbox is against writing.
     #[test]
-    fn codex_everywhere() {
-        reads(Player::Codex, &["its tool", "a link", "a command"]);
+    fn without_a_jail_codex_reads_everywhere() {
+        reads(Player::Codex, &["--no-jail"], &["its tool", "a link", "a command"]);
     }
+
     #[test]
-    fn opencode_in_the_workspace_and_through_its_links() {
-        reads(Player::OpenCode, &["a link"]);
+    fn without_a_jail_opencode_reads_the_workspace_and_through_its_links() {
+        reads(Player::OpenCode, &["--no-jail"], &["a link"]);
     }
 }

@@ -88,6 +88,7 @@ impl Ground {
             folder: folder.path().join("sessions"),
             guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")).into(),
             trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
+            jailer: std::sync::Arc::new(ostler_gateway::jail::Unjailed),
         });
         // A loaded machine is slow to break off, too.
         let patience = Patience { settle: DEADLINE, start: DEADLINE, ..Patience::default() };

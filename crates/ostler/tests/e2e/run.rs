@@ -121,7 +121,7 @@ fn a_rejected_key_is_a_failure_of_its_own_kind() {
     assert!(detail.contains("(auth)") && detail.contains("no such key"), "{detail}");
 }
 
-/// What it may not do by itself Claude asks, and a denied question does not end the turn.
+/// What it may not do by itself Claude asks without a jail, and a denied question does not end the turn.
 #[test]
 fn a_question_is_answered_by_policy() {
     let Some(yard) = Yard::of(Player::ClaudeStream) else { return };
@@ -136,7 +136,7 @@ fn a_question_is_answered_by_policy() {
         "#,
         outside.display()
     ));
-    let ended = yard.run(&[&script, "Write outside."]);
+    let ended = yard.run(&[&script, "--no-jail", "Write outside."]);
     ended.ends("completed", 0);
     assert!(ended.lines.iter().any(|line| line["blocked"] == "permission"), "{:#?}", ended.lines);
     assert!(!outside.exists());

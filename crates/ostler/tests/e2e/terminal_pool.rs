@@ -67,6 +67,7 @@ async fn a_conversation_goes_on_on_its_terminal() {
             folder: ground.folder.path().join("sessions"),
             guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")).into(),
             trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
+            jailer: std::sync::Arc::new(ostler_gateway::jail::Unjailed),
         });
         let patience = Patience { start: DEADLINE, settle: DEADLINE, ..Patience::default() };
         let pool = Pool::new(terminals, Limits::default(), patience);

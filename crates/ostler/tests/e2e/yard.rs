@@ -32,6 +32,9 @@ pub(crate) struct Yard {
     variables: Vec<(&'static str, PathBuf)>,
     /// Whether its agents have a bridge. Most tests are about something else, and their scripts declare nothing.
     has_bridge: bool,
+    /// Whether its runs are jailed, where their permissions ask for it. A program in the place of an agent is steered by
+    /// files that the jail does not show.
+    has_jail: bool,
 }
 
 /// What a run printed, and how it ended.
@@ -69,6 +72,7 @@ impl Yard {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", WRAPPER, "sh"]).arg(&program).arg(agent.package().program).arg(fake);
         assert!(shell.stdin(Stdio::null()).status().unwrap().success());
+        yard.has_jail = false;
         yard.configure(agent.name(), &program);
         std::fs::write(yard.at("fake.toml"), format!("v = 1\n{script}")).unwrap();
         yard.variables = vec![
@@ -81,8 +85,9 @@ impl Yard {
 
     /// For a real agent behind a program that does these lines of shell first, and may change its arguments.
     pub(crate) fn behind(player: Player, lines: &str) -> Option<Self> {
-        let yard = Self::of(player)?;
+        let mut yard = Self::of(player)?;
         let program = yard.at("behind");
+        yard.has_jail = false;
         let text = format!("#!/bin/sh\n{lines}\nexec \"{}\" \"$@\"\n", player.binary()?.display());
         // Another process writes it, for the reason above.
         let mut shell = Command::new("/bin/sh");
@@ -103,7 +108,13 @@ impl Yard {
         for name in ["workspace", "ostler"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
-        let yard = Self { agent: agent.to_owned(), folder, variables: Vec::new(), has_bridge: false };
+        let yard = Self {
+            agent: agent.to_owned(),
+            folder,
+            variables: Vec::new(),
+            has_bridge: false,
+            has_jail: true,
+        };
         yard.configure(name, program);
         yard
     }
@@ -143,6 +154,9 @@ impl Yard {
     pub(crate) fn ostler(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
         command.args(args).env("OSTLER_HOME", self.at("ostler")).current_dir(self.workspace());
+        if args.first() == Some(&"run") && !self.has_jail {
+            command.arg("--no-jail");
+        }
         // Whether this machine has a network must not matter.
         command.env("OSTLER_CFG__NETWORK__PROBE", "off");
         command.env("OSTLER_CFG__RUN__BRIDGE", self.has_bridge.to_string());

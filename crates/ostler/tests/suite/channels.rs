@@ -10,7 +10,8 @@ use crate::ground::{Ended, Ground};
 pub(crate) fn ground(script: &str) -> Ground {
     let agent = PathBuf::from(env!("CARGO_BIN_EXE_ostler")).with_file_name("ostler-fake-agent");
     assert!(agent.exists(), "build it first: cargo build -p ostler-rehearsal");
-    let ground = Ground::new();
+    // It is steered by files that a jail does not show.
+    let ground = Ground::new().unjailed();
     ground.put("script.toml", &format!("v = 1\n{script}"));
     // It is asked for its version in an empty environment, so a variable of ours would not reach it.
     let agent = format!("OSTLER_FAKE_DIALECT=claude exec {} \"$@\"", agent.display());

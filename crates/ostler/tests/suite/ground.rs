@@ -23,6 +23,7 @@ pub(crate) struct Ground {
     _folder: TempDir,
     root: PathBuf,
     variables: Vec<(String, String)>,
+    has_jail: bool,
 }
 
 /// How a command ended.
@@ -39,7 +40,12 @@ impl Ground {
         for name in ["home", "bin", "project"] {
             fs::create_dir(root.join(name)).unwrap();
         }
-        Self { root, _folder: folder, variables: Vec::new() }
+        Self { root, _folder: folder, variables: Vec::new(), has_jail: true }
+    }
+
+    /// With runs that have no jail.
+    pub(crate) fn unjailed(self) -> Self {
+        Self { has_jail: false, ..self }
     }
 
     /// With a variable set, or set differently.
@@ -89,6 +95,7 @@ impl Ground {
             command.env("OSTLER_CFG__NETWORK__PROBE", "off");
             // The agents here are scripts, which know nothing of a bridge.
             command.env("OSTLER_CFG__RUN__BRIDGE", "false");
+            command.args((!self.has_jail).then_some("--no-jail"));
         }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command

@@ -115,7 +115,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_written() {
         (&["run", "-a", "command:cat", "--permissions", "all", "--rehearse", "x"], "cannot be rehearsed"),
         (&["run", "-a", "codex", "--engine", "terminal", "x"], "cannot be driven that way"),
         (&["run", "-a", "no-such-agent", "x"], "no agent is called"),
-        (&["run", "-a", "command:cat", "x"], "--permissions all"),
+        (&["run", "-a", "command:cat", "--no-jail", "x"], "--permissions all"),
         (&["run", "-a", "command:cat", " "], "the prompt is empty"),
         (&["run", "-a", "command:cat", "--cwd", "nowhere", "x"], "there is no folder"),
         (&["run", "-a", "command:cat", "--silence", "soon", "x"], "--silence"),

@@ -77,14 +77,14 @@ fn a_damaged_store_is_an_error_and_not_trust() {
     }
 }
 
-/// Unattended nobody is asked; an agent that cannot be kept from plugins is not started at all.
+/// Unattended nobody is asked; where no jail can mask the plugins, an agent that loads them is not started at all.
 #[test]
 fn an_agent_that_would_load_an_untrusted_repository_is_refused() {
     let ground = hostile();
     let agent = ground.program("opencode", "touch started; echo 1.18.33");
     ground.put("ostler/config.toml", &format!("[agents.opencode]\nprogram = {agent:?}\n"));
-    for level in ["deny", "all"] {
-        let args = ["run", "-a", "opencode", "--permissions", level, "--max-cost", "1", "x"];
+    for unmasked in [&["--permissions", "deny", "--no-jail"][..], &["--permissions", "all"]] {
+        let args = [&["run", "-a", "opencode", "--max-cost", "1"], unmasked, &["x"]].concat();
         let ended = ground.run(&args);
         assert_eq!(ended.code, Some(2), "{}", ended.stderr);
         assert!(ended.stderr.contains("it would load `.opencode/plugins/x.js`"), "{}", ended.stderr);

@@ -4,7 +4,8 @@
 use serde_json::json;
 
 use crate::agent::{
-    Activity, AsRoot, Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, pairs, words,
+    Activity, AsRoot, Enforcement, Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, pairs,
+    words,
 };
 use crate::agents::rules::{Rules, rules};
 use crate::bridge::{Access, CONNECT_SECONDS, LONGEST_CALL_SECONDS, SERVER};
@@ -25,7 +26,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     args.push("--include-partial-messages".to_owned());
     // What it may not do by itself it asks on its standard output, and a prompt it took is repeated there.
     args.extend(words(["--permission-prompt-tool", "stdio", "--replay-user-messages"]));
-    args.extend(words(["--permission-mode", mode(task.permissions)]));
+    args.extend(words(["--permission-mode", mode(task.granted())]));
     let mut warnings = Vec::new();
     match rules("claude", task)? {
         Rules::Widen(allow) => args.extend(allow.iter().map(|rule| format!("--allowedTools={rule}"))),
@@ -85,7 +86,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
         launch.env.extend(connecting());
     }
     launch.warnings = warnings;
-    launch.as_root = as_root(task.permissions);
+    launch.as_root = as_root(task);
     Ok(launch)
 }
 
@@ -145,14 +146,16 @@ pub(super) fn mode(permissions: Permissions) -> &'static str {
 
 /// As root it ends at once with "--dangerously-skip-permissions cannot be used with root/sudo privileges", unless it is
 /// told that the machine is a sandbox.
-pub(super) fn as_root(permissions: Permissions) -> AsRoot {
-    match permissions {
-        Permissions::Deny | Permissions::Edits => AsRoot::default(),
-        Permissions::All => AsRoot {
-            env: pairs([("IS_SANDBOX", "1".to_owned())]),
-            warnings: words([
-                "Claude Code runs as root, may do everything, and is told that it is in a sandbox",
-            ]),
-        },
+pub(super) fn as_root(task: &Task<'_>) -> AsRoot {
+    let warning = "Claude Code runs as root, may do everything, and is told that it is in a sandbox";
+    match (task.granted(), task.enforcement) {
+        (Permissions::Deny | Permissions::Edits, _) => AsRoot::default(),
+        (Permissions::All, Enforcement::Agent) => AsRoot { env: in_sandbox(), warnings: words([warning]) },
+        (Permissions::All, Enforcement::Kernel) => AsRoot { env: in_sandbox(), warnings: Vec::new() },
     }
+}
+
+/// What tells it that the machine is a sandbox.
+pub(super) fn in_sandbox() -> Vec<(String, String)> {
+    pairs([("IS_SANDBOX", "1".to_owned())])
 }

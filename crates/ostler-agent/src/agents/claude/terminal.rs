@@ -81,7 +81,7 @@ fn status(state: &Value) -> Option<Status> {
 }
 
 fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
-    let mut args = words(["--permission-mode", mode(task.permissions)]);
+    let mut args = words(["--permission-mode", mode(task.granted())]);
     let mut warnings = Vec::new();
     match rules("claude", task)? {
         Rules::Widen(allow) => args.extend(allow.iter().map(|rule| format!("--allowedTools={rule}"))),
@@ -140,7 +140,7 @@ fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     }
     launch.files = files;
     launch.warnings = warnings;
-    launch.as_root = as_root(task.permissions);
+    launch.as_root = as_root(task);
     Ok(launch)
 }
 
@@ -162,9 +162,9 @@ fn settings(task: &Task<'_>) -> Value {
         "spinnerTipsEnabled": false,
     });
     if let Some(answerer) = task.answerer {
-        settings["hooks"] = hook::settings(answerer, task.permissions);
+        settings["hooks"] = hook::settings(answerer, task.granted());
     }
-    if task.permissions == Permissions::All {
+    if task.granted() == Permissions::All {
         settings["skipDangerousModePermissionPrompt"] = json!(true);
     }
     if task.bridge.is_some() || matches!(task.repository, RepositoryTrust::Trusted(_)) {

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::agent::{Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, words};
+use crate::agent::{Enforcement, Launch, Permissions, PrivateFile, Refusal, Session, Stdin, Task, words};
+use crate::agents::rules::{Rules, rules};
 use crate::bridge::{Access, CONNECT_SECONDS, LONGEST_CALL_SECONDS, SERVER};
 use crate::profile::{PREFIX, Profile};
 use crate::repository_config::RepositoryTrust;
@@ -39,11 +40,19 @@ const LONGEST_NAME: usize = 64;
 const INSTRUCTIONS: &str = "developer_instructions";
 
 pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
-    if !task.allow.is_empty() {
-        return Err(refusal(
-            "it has no rules for single tools, only a sandbox around all of them",
-            "leave out --allow, or use --permissions all",
-        ));
+    let mut warnings = Vec::new();
+    match task.enforcement {
+        _ if task.allow.is_empty() => {}
+        Enforcement::Kernel => match rules("codex", task)? {
+            Rules::Needless(warning) => warnings.push(warning),
+            Rules::Widen(_) => {}
+        },
+        Enforcement::Agent => {
+            return Err(refusal(
+                "it has no rules for single tools, only a sandbox around all of them",
+                "leave out --allow, or use --permissions all",
+            ));
+        }
     }
     task.refuse_minted("codex")?;
     let (chosen, extra) = split_profile(task.extra);
@@ -65,7 +74,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     args.extend(words(["--json", "--skip-git-repo-check"]));
     args.extend(words(QUIET));
     args.extend(words(["-c", "analytics.enabled=false"]));
-    args.extend(permissions(task.permissions));
+    args.extend(permissions(task));
     if let Some(model) = task.model {
         args.extend(["-c".to_owned(), setting("model", model)]);
     }
@@ -91,10 +100,12 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     args.push("-".to_owned());
     let mut launch = Launch::new(args, Stdin::Text(task.prompt.to_owned()));
     launch.profile = profile;
+    launch.warnings = warnings;
     if let Some(access) = task.bridge {
         launch.env.push((TOKEN.to_owned(), access.token.to_owned()));
     }
-    if task.permissions == Permissions::Edits {
+    // A jail has a directory for temporary files already.
+    if task.permissions == Permissions::Edits && task.enforcement == Enforcement::Agent {
         let folder = task.private.join("tmp");
         launch.env.push(("TMPDIR".to_owned(), folder.display().to_string()));
         launch.files.push(PrivateFile { path: folder.join("README"), content: TEMPORARY.to_owned() });
@@ -110,11 +121,15 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
 /// - `workspace-write`: writing goes to the workspace and to `TMPDIR`; commands have no network, not even loopback.
 ///   Unless told otherwise it goes to all of `/tmp` too, where other programs keep their files: so that is left out,
 ///   and `TMPDIR` is a folder of this run, since compilers and tests cannot do without one.
-fn permissions(permissions: Permissions) -> Vec<String> {
-    let sandbox = match permissions {
-        Permissions::Deny => "read-only",
-        Permissions::Edits => "workspace-write",
-        Permissions::All => return words(["--dangerously-bypass-approvals-and-sandbox"]),
+///
+/// Inside a jail its own sandbox does not start, and every command fails while the turn seems to succeed: it is off there.
+fn permissions(task: &Task<'_>) -> Vec<String> {
+    let sandbox = match (task.permissions, task.enforcement) {
+        (Permissions::Deny, Enforcement::Agent) => "read-only",
+        (Permissions::Edits, Enforcement::Agent) => "workspace-write",
+        (Permissions::All, _) | (_, Enforcement::Kernel) => {
+            return words(["--dangerously-bypass-approvals-and-sandbox"]);
+        }
     };
     let mut args = words(["-c", "approval_policy=\"never\"", "-c"]);
     args.push(setting("sandbox_mode", sandbox));

@@ -48,7 +48,7 @@ pub(super) fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
     }
     args.extend_from_slice(task.extra);
     let mut launch = Launch::new(args, Stdin::Text(task.prompt.to_owned()));
-    let mut permission = permissions(task.permissions);
+    let mut permission = permissions(task.granted());
     match rules("opencode", task)? {
         Rules::Widen(allow) => allow.iter().try_for_each(|rule| widen(&mut permission, rule))?,
         Rules::Needless(warning) => launch.warnings.push(warning),

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ostler_process::contain::{Contained, Exit, Spawn, StartError, Stdin, Tier};
+use ostler_process::contain::{Exit, Spawn, StartError, Stdin, Tier};
+use ostler_process::run::{PlannedJail, start_in};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,7 @@ pub struct Programs {
     guard: PathBuf,
     env: Vec<(OsString, OsString)>,
     tier: Option<Tier>,
+    jail: Option<Arc<PlannedJail>>,
     places: Arc<Semaphore>,
 }
 
@@ -43,12 +45,17 @@ impl fmt::Debug for Programs {
 impl Programs {
     /// With our own binary as the guardian, and the whole environment of what is run: nothing is inherited.
     pub fn new(guard: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
-        Self { guard, env, tier: None, places: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+        Self { guard, env, tier: None, jail: None, places: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
     }
 
     /// Contained in this way or not at all.
     pub fn contained_by(self, tier: Tier) -> Self {
         Self { tier: Some(tier), ..self }
+    }
+
+    /// Behind the wall of the run, if it has one.
+    pub fn jailed_by(self, jail: Option<Arc<PlannedJail>>) -> Self {
+        Self { jail, ..self }
     }
 
     /// The environment of what is run.
@@ -131,7 +138,7 @@ pub(super) async fn run(
     tokio::pin!(withdrawn);
     let began = Instant::now();
     // Not given up half-way: what has begun is ended below, and told.
-    let mut contained = Contained::start(spawn).await.map_err(Unrun::Start)?;
+    let mut contained = start_in(programs.jail.as_deref(), spawn, None).await.map_err(Unrun::Start)?;
     let (mut stdout, mut stderr) = (Kept::new(stdout), Kept::new(stderr));
     let pipes = (contained.stdout.take(), contained.stderr.take());
     let reading = async { tokio::join!(keep(pipes.0, &mut stdout), keep(pipes.1, &mut stderr)) };

@@ -16,7 +16,9 @@ use super::super::refusing::seconds_now;
 use super::super::terms::allowance;
 use super::super::visits::Visitor;
 use super::super::{Gateway, reading};
-use super::shapes::{Counts, NewSession, Process, Session, SessionState, Sessions, Terminal, Transcript};
+use super::shapes::{
+    Counts, Jail, NewSession, Process, Session, SessionState, Sessions, Terminal, Transcript,
+};
 use super::{Told, answer, shaped};
 use crate::conversations::{Conversation, Opening, Summary, Unkept};
 use crate::live::Start;
@@ -260,6 +262,12 @@ fn process_of(listed: &Listed) -> Process {
             rows: seat.size().rows,
             viewers: seat.viewers(),
             held: seat.is_held(),
+        }),
+        jail: listed.jail.as_ref().map(|report| Jail {
+            kind: report.kind.name().to_owned(),
+            abi: report.abi,
+            net: None,
+            not_enforced: report.not_enforced.clone(),
         }),
     }
 }

@@ -89,6 +89,21 @@ pub(crate) struct Process {
     pub(crate) cpu_seconds: Option<f64>,
     /// Its terminal, if people can sit down at it.
     pub(crate) terminal: Option<Terminal>,
+    /// What the kernel keeps it from; null without a jail.
+    pub(crate) jail: Option<Jail>,
+}
+
+/// What the kernel keeps a process from.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Jail {
+    /// `namespace` or `landlock`.
+    pub(crate) kind: String,
+    /// The version of Landlock's interface that is in force.
+    pub(crate) abi: Option<u32>,
+    /// What it can reach in the network; null if that is not limited.
+    pub(crate) net: Option<String>,
+    /// What the level wants and this wall cannot keep.
+    pub(crate) not_enforced: Vec<String>,
 }
 
 /// A terminal.

@@ -47,7 +47,11 @@ impl Round<'_, '_> {
         if wait == waiting::Input::Heard {
             self.wait(wait).await?;
         }
+        let denials = self.run.note_denials(&event);
         self.run.desk.tell(RunEventKind::Agent(event))?;
+        for denial in denials {
+            self.run.desk.tell(denial)?;
+        }
         self.watch(input).await?;
         if wait != waiting::Input::Heard {
             self.wait(wait).await?;
@@ -56,6 +60,7 @@ impl Round<'_, '_> {
             self.say(&answer)?;
         }
         if is_end {
+            self.run.capture_turn();
             self.turn_ended().await?;
         }
         for reason in [limit.map(|limit| StopReason::Limit { limit }), failure].into_iter().flatten() {
@@ -118,7 +123,7 @@ impl Round<'_, '_> {
     /// What policy says to a question.
     fn answer(&self, event: &AgentEvent) -> Option<Order> {
         match event {
-            AgentEvent::Blocked(blocked) => policy::answer(self.run.plan.permissions, blocked),
+            AgentEvent::Blocked(blocked) => policy::answer(self.run.plan.answered_permissions(), blocked),
             _ => None,
         }
     }

@@ -406,13 +406,7 @@ pub(super) fn is_work(event: &AgentEvent) -> bool {
 
 /// Where the files of a session are, and which of them can be read.
 fn places(plan: &Plan<'_>, session: &str) -> Option<(Vec<Place>, Reading)> {
-    let variable = |name: &str| {
-        let found = plan.env.iter().rev().find(|(known, _)| known == OsStr::new(name));
-        found.and_then(|(_, value)| value.to_str().map(str::to_owned))
-    };
-    let home = variable("HOME").map(PathBuf::from).or_else(std::env::home_dir).unwrap_or_default();
-    let whereabouts = Whereabouts { home: &home, variable: &variable, workspace: &plan.workspace, session };
-    Some(match plan.agent.transcript(&whereabouts)? {
+    Some(match place(plan, session)? {
         TranscriptPlace::File { path, beside } => {
             let beside = beside.map(|folder| Place::Below { folder, name: "*.jsonl".to_owned() });
             let places = std::iter::once(Place::File(path.clone())).chain(beside).collect();
@@ -423,4 +417,28 @@ fn places(plan: &Plan<'_>, session: &str) -> Option<(Vec<Place>, Reading)> {
         }
         TranscriptPlace::Growth { files } => (files.into_iter().map(Place::File).collect(), Reading::Nothing),
     })
+}
+
+/// The file with the agent's own record of the session, once it is there.
+pub(in crate::run) fn transcript_file(plan: &Plan<'_>, session: &str) -> Option<PathBuf> {
+    let file = match place(plan, session)? {
+        TranscriptPlace::File { path, .. } => Some(path),
+        TranscriptPlace::Below { folder, suffix } => {
+            let below = Place::Below { folder, name: format!("*{suffix}") };
+            Tail::late(vec![below], Duration::ZERO).present().into_iter().map(|(path, _)| path).next()
+        }
+        TranscriptPlace::Growth { files } => files.into_iter().next_back(),
+    };
+    file.filter(|file| file.is_file())
+}
+
+/// Where the agent's own record of a session is.
+fn place(plan: &Plan<'_>, session: &str) -> Option<TranscriptPlace> {
+    let variable = |name: &str| {
+        let found = plan.env.iter().rev().find(|(known, _)| known == OsStr::new(name));
+        found.and_then(|(_, value)| value.to_str().map(str::to_owned))
+    };
+    let home = variable("HOME").map(PathBuf::from).or_else(std::env::home_dir).unwrap_or_default();
+    let whereabouts = Whereabouts { home: &home, variable: &variable, workspace: &plan.workspace, session };
+    plan.agent.transcript(&whereabouts)
 }

@@ -73,6 +73,7 @@ fn defaults() -> Vec<(String, InForce)> {
     all.extend(AGENTS.iter().map(|agent| {
         (program_key(agent.name()), unset("the program that Ostler installed, else the one on PATH"))
     }));
+    all.extend(jail_defaults().into_iter().map(|(key, value)| (format!("jail.{key}"), value)));
     all.extend(run_defaults().into_iter().map(|(key, value)| (format!("run.{key}"), value)));
     #[cfg(target_os = "linux")]
     all.extend(serve_defaults().into_iter().map(|(key, value)| (format!("serve.{key}"), value)));
@@ -116,6 +117,10 @@ fn serve_defaults() -> Vec<(&'static str, InForce)> {
         ("max_turn", span(patience.turn)),
         ("models", unset("no other names")),
     ]
+}
+
+fn jail_defaults() -> Vec<(&'static str, InForce)> {
+    vec![("read", unset("nothing besides")), ("hide", unset("nothing besides"))]
 }
 
 fn unset(instead: &str) -> InForce {

@@ -3,23 +3,18 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ostler_agent::remembering::Origin;
-use ostler_memory::capture::{Wanted, defer};
-use ostler_memory::daemon::{self, HOOK_WAITS};
+use ostler_memory::capture::{HandedOver, Wanted, hand_over};
 use ostler_memory::ingest::{self, From};
 use ostler_memory::place::Place;
-use ostler_memory::prefix::{Beginning, prefix};
-use ostler_memory::store::{HASTY, PATIENT, Store};
-use ostler_memory::{drain, project};
+use ostler_memory::prefix::at_session_start;
+use ostler_memory::store::{PATIENT, Store};
 use serde_json::{Value, json};
 
 /// What an agent tells a hook is kilobytes, and at most one answer.
 const LARGEST_INPUT: u64 = 16 * 1024 * 1024;
-
-/// How long a session that begins may wait for what was taken down to get into the store.
-const DRAINS_FOR: Duration = Duration::from_millis(150);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -67,6 +62,18 @@ pub(crate) enum Hasty<'a> {
     Hook(&'a HookArgs),
 }
 
+impl Hasty<'_> {
+    /// Whether it is a hook. In a jail the host captures instead.
+    pub(super) fn is_hook(self) -> bool {
+        matches!(self, Self::Hook(_))
+    }
+}
+
+/// Reads what the agent says, so that its pipe does not break, and does nothing.
+pub(super) fn ignore() {
+    drop(read_input());
+}
+
 /// Runs it. What goes wrong is told on stdout or stderr, and to nobody else.
 pub(super) fn run(what: Hasty<'_>, place: &Place, cwd: Option<&Path>, began: Instant) {
     let current_dir = cwd.map(plain);
@@ -94,16 +101,14 @@ fn say(text: &str) {
 }
 
 fn handed_over(place: &Place, wanted: &Wanted) -> Value {
-    if let Some(answer) = daemon::call(place, wanted, HOOK_WAITS) {
-        return json!({
+    match hand_over(place, wanted) {
+        Ok(HandedOver::Stored(answer)) => json!({
             "status": "captured",
             "inserted": answer.inserted,
             "skipped": answer.skipped,
             "errors": answer.errors,
-        });
-    }
-    match defer(place, wanted) {
-        Ok(done) => {
+        }),
+        Ok(HandedOver::Deferred(done)) => {
             let path = done.path.map(|path| path.to_string_lossy().into_owned());
             json!({"status": "deferred", "path": path, "events": done.events})
         }
@@ -137,9 +142,15 @@ fn plain(path: &Path) -> String {
     path.components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
-fn hook(event: &str, place: &Place, current_dir: Option<String>, began: Instant) {
+/// What the agent tells a hook.
+fn read_input() -> Vec<u8> {
     let mut input = Vec::new();
     let _ = io::stdin().lock().take(LARGEST_INPUT).read_to_end(&mut input);
+    input
+}
+
+fn hook(event: &str, place: &Place, current_dir: Option<String>, began: Instant) {
+    let input = read_input();
     let told: Value = serde_json::from_slice(&input).unwrap_or_default();
     let word = |name: &str| told[name].as_str().filter(|word| !word.is_empty()).map(str::to_owned);
     let wanted = Wanted {
@@ -151,29 +162,14 @@ fn hook(event: &str, place: &Place, current_dir: Option<String>, began: Instant)
     };
     if event == "session-start" {
         let cwd = wanted.cwd.as_deref().or(wanted.current_dir.as_deref());
-        let text = cwd.and_then(|cwd| beginning(place, cwd, wanted.session.as_deref(), began));
+        let text = cwd.and_then(|cwd| at_session_start(place, cwd, wanted.session.as_deref(), began));
         say(&text.unwrap_or_default());
     }
     // A session that has just begun has no transcript yet, and needs no file that says so.
     if wanted.path.as_os_str().is_empty() || (event == "session-start" && !wanted.path.exists()) {
         return;
     }
-    if daemon::call(place, &wanted, HOOK_WAITS).is_none()
-        && let Err(error) = defer(place, &wanted)
-    {
+    if let Err(error) = hand_over(place, &wanted) {
         crate::display::tell(&format!("ostler memory: {error}"));
     }
-}
-
-/// What a new session is told. A store that is busy, broken or not there tells nothing.
-fn beginning(place: &Place, cwd: &str, session: Option<&str>, began: Instant) -> Option<String> {
-    let is_something = place.store().exists() || place.deferred().exists();
-    if !is_something {
-        return None;
-    }
-    let mut store = Store::open(place, HASTY).ok()?;
-    let _ = drain::drain(place, &mut store, Some(began + DRAINS_FOR));
-    let project = project::of(cwd);
-    let beginning = Beginning { project: &project, session: session.unwrap_or_default(), now: super::now() };
-    prefix(&store, beginning).ok().flatten()
 }

@@ -64,6 +64,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RULE", help_heading = "Permissions")]
     pub(super) allow: Vec<String>,
 
+    /// Let the agent enforce its permissions by its own means, without a jail around it.
+    #[arg(long, help_heading = "Permissions")]
+    pub(super) no_jail: bool,
+
+    /// Allow changes of files that agents and git load as configuration: .claude, .git/hooks, .mcp.json …
+    #[arg(long, help_heading = "Permissions")]
+    pub(super) allow_config_writes: bool,
+
     /// Stop if the agent gives no sign of life within this time [default: 2m].
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
     pub(super) start: Option<Duration>,
@@ -152,6 +160,10 @@ pub(crate) struct Args {
     #[arg(long, hide = true, help_heading = "Output")]
     pub(super) watch_at_once: bool,
 
+    /// List everything that the jail denied, each with the setting that opens it.
+    #[arg(long, help_heading = "Output")]
+    pub(super) explain_denials: bool,
+
     /// Print only how it ended.
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(super) quiet: bool,
@@ -232,7 +244,20 @@ pub(super) enum Voice {
     Quiet,
 }
 
+/// How many of the jail's denials are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Explained {
+    /// The first few.
+    Some,
+    /// All.
+    All,
+}
+
 impl Args {
+    pub(super) fn explained(&self) -> Explained {
+        if self.explain_denials { Explained::All } else { Explained::Some }
+    }
+
     pub(super) fn voice(&self) -> Voice {
         match (self.json, self.quiet) {
             (true, _) => Voice::Json,

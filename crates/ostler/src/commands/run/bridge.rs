@@ -114,7 +114,8 @@ impl Bridged {
         for chosen in &wanted.servers {
             let (link, server) = server::reach(chosen, around).await?;
             servers.extend(server);
-            upstreams.push(Arc::new(Upstream::connect(&chosen.name, link).await?));
+            let connected = Upstream::connect(&chosen.name, link).await;
+            upstreams.push(Arc::new(connected.map_err(|error| server::unserved(chosen, around, error))?));
         }
         let (keeper, stop, mut serving) = (door.keeper(), CancellationToken::new(), JoinSet::new());
         serving.spawn(door.serve(stop.clone()));
@@ -129,7 +130,9 @@ impl Bridged {
             prompt: about.prompt.to_owned(),
             head: about.kept.and_then(head),
             upstreams,
-            programs: Some(Programs::new(around.guard.to_owned(), around.env.to_vec())),
+            programs: Some(
+                Programs::new(around.guard.to_owned(), around.env.to_vec()).jailed_by(around.jail.cloned()),
+            ),
             memory: Some(Arc::new(MemoryServer::new(MemoryPlace::new(&wanted.memory), about.workspace))),
         })?;
         if let Err(source) = route.preflight().await {

@@ -55,6 +55,7 @@ impl Crossing<'_> {
             env: &plan.env,
             workspace: &plan.workspace,
             guard: &plan.guard,
+            jail: plan.jail.as_ref(),
             folder: self.folder,
         };
         // Where the receipts ended before is still true, unless it is known to be otherwise.

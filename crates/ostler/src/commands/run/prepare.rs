@@ -3,13 +3,15 @@
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ostler_agent::agent::{Agent, Engine};
+use ostler_agent::agent::{Agent, Enforcement, Engine};
 use ostler_agent::budget::Ledger;
 use ostler_agent::endpoint::Provider;
 use ostler_agent::prices::Prices;
 use ostler_process::contain::Ahead;
+use ostler_process::jail::Canary;
 use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
@@ -26,12 +28,13 @@ use super::args::{Args, Level};
 use super::bridge::Wanted;
 use super::choice::{Choice, Picked};
 use super::fetch::fetch;
-use super::jailing::{JailFault, Prisoner, plan_jail};
 use super::rehearsal::Rehearsed;
 use super::terms::Terms;
+use super::trusting;
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupted, Signals};
+use crate::jailing::{JailFault, Prisoner, Wall, plan_jail};
 use crate::programs;
 use crate::surroundings::Surroundings;
 
@@ -102,6 +105,8 @@ pub(crate) enum RunUsage {
     NoTokens { agent: &'static str },
     #[error(transparent)]
     Jail(#[from] JailFault),
+    #[error("could not make a directory for temporary files")]
+    Temporary(#[source] io::Error),
     #[error("could not tell which program this is")]
     Guard(#[source] io::Error),
 }
@@ -153,13 +158,14 @@ impl RunUsage {
                 )
             }
             Self::Jail(fault) => return fault.hint(),
+            Self::Temporary(_) => "set TMPDIR to a directory that you can write to".to_owned(),
             Self::Guard(_) => return None,
         })
     }
 
     /// Whether what was asked for cannot be asked for.
     pub(crate) fn is_usage(&self) -> bool {
-        !matches!(self, Self::Guard(_))
+        !matches!(self, Self::Guard(_) | Self::Temporary(_))
     }
 }
 
@@ -299,7 +305,7 @@ pub(super) async fn prepare<'a>(
     choice: &'a Choice,
     found: &Found,
     terms: &'a Terms,
-    (play, wanted, prices): (Option<Play>, Option<Wanted>, Prices),
+    (play, wanted, prices, wall): (Option<Play>, Option<Wanted>, Prices, Option<Wall>),
     here: &Surroundings,
 ) -> Result<Prepared<'a>, Failure> {
     // The record of a terminal session is found by its id, which is known at once if it is ours.
@@ -313,6 +319,7 @@ pub(super) async fn prepare<'a>(
         prompt: &choice.prompt,
         workspace: choice.workspace.clone(),
         permissions: terms.permissions.permissions(),
+        enforcement: if wall.is_some() { Enforcement::Kernel } else { Enforcement::Agent },
         allow: &terms.allow,
         model: choice.model.as_deref(),
         system_prompt: terms.system_prompt.as_deref(),
@@ -326,10 +333,12 @@ pub(super) async fn prepare<'a>(
         probe: None,
         checks: Checks::default(),
         jail: None,
+        capture: None,
+        context: None,
         guard: std::env::current_exe().map_err(RunUsage::Guard)?,
         bridge: None,
-        warnings: Vec::new(),
-        gate: here.gate(),
+        warnings: wall.as_ref().and_then(|wall| wall.warning.clone()).into_iter().collect(),
+        gate: trusting::gate(wall.as_ref(), here),
         terminal_size: size.unwrap_or_default(),
         watching: if args.watch_at_once { Watching::AtOnce } else { Watching::Later },
     };
@@ -360,8 +369,10 @@ pub(super) async fn prepare<'a>(
     };
     plan.env.retain(|(name, _)| args.env.iter().all(|(set, _)| name.to_str() != Some(set)));
     plan.env.extend(args.env.iter().map(|(name, value)| (name.into(), value.into())));
-    plan.jail = plan_jail(
-        &Prisoner {
+    if let Some(wall) = wall {
+        wall.remember(here);
+        Canary::remove_left(journal.folder());
+        let prisoner = Prisoner {
             agent: plan.agent,
             permissions: plan.permissions,
             workspace: &plan.workspace,
@@ -369,10 +380,21 @@ pub(super) async fn prepare<'a>(
             ostler: &plan.guard,
             env: &plan.env,
             folder: journal.folder(),
-        },
-        here,
-    )
-    .map_err(RunUsage::from)?;
+            terms: &terms.jail,
+            private: &journal.folder().join("private"),
+            own: &[journal.folder().join("home")],
+            has_layers: true,
+        };
+        let jail = plan_jail(&prisoner, wall.kind, here).map_err(RunUsage::from).inspect_err(|_| {
+            // A run that was refused is no run.
+            if matches!(beginning, Beginning::New) {
+                let _ = std::fs::remove_dir_all(journal.folder());
+            }
+        })?;
+        let masks = plan.decide_trust()?.masks();
+        plan.jail = jail.map(|jail| Arc::new(jail.with_masks(masks, &journal.folder().join("private"))));
+        plan.warnings.extend(plan.jail.iter().flat_map(|jail| jail.decision.warnings.clone()));
+    }
     // The probe must take the same way to the provider as the agent.
     exempt_loopback(&mut plan.env);
     plan.probe = match &terms.probe {

@@ -6,6 +6,7 @@ use ostler_agent::agent::{Agent, CostReports};
 use ostler_agent::prices::{Price, Prices};
 use ostler_process::pricing::Program;
 use ostler_process::run::inherited;
+use ostler_process::trust::Decision;
 
 use super::args::Args;
 use super::choice::Choice;
@@ -41,7 +42,12 @@ pub(super) async fn prices(
             let mut env = inherited(here.variables.clone());
             env.extend(args.env.iter().map(|(name, value)| (name.into(), value.into())));
             let guard = std::env::current_exe().map_err(RunUsage::Guard)?;
-            let program = Program { path: found.program.clone(), env, cwd: choice.workspace.clone(), guard };
+            // What the repository brings is not loaded only to ask for a price.
+            let decision = here.gate().decide(agent, &choice.workspace).ok();
+            let is_loaded = matches!(decision, Some(Decision::Nothing | Decision::Trusted(_)));
+            let elsewhere = tempfile::tempdir().map_err(RunUsage::Temporary)?;
+            let cwd = if is_loaded { choice.workspace.clone() } else { elsewhere.path().to_owned() };
+            let program = Program { path: found.program.clone(), env, cwd, guard };
             let model = match &choice.model {
                 Some(model) => Some(model.clone()),
                 None => program.default_model(own).await,

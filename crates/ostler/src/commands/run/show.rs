@@ -127,6 +127,7 @@ impl Show {
             RunEventKind::Held => Some(format!("{NOTE}held{NOTE:#}: somebody took its terminal\n")),
             RunEventKind::Released => Some(format!("{NOTE}released{NOTE:#}: the terminal was given back\n")),
             RunEventKind::Seen { .. }
+            | RunEventKind::Denied { .. }
             | RunEventKind::Quiet(_)
             | RunEventKind::Unparked
             | RunEventKind::Exited { .. }

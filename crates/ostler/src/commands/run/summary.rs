@@ -7,6 +7,7 @@ use ostler_agent::run_event::Changes;
 use ostler_process::journal::Facts;
 use serde_json::Value;
 
+use super::args::Explained;
 use super::show::short;
 use crate::account::{self, Rows};
 use crate::advice::{Case, advice};
@@ -17,11 +18,16 @@ use crate::surroundings::Surroundings;
 pub(super) fn summary(
     outcome: &Value,
     facts: &Facts,
-    changes: Option<&Changes>,
+    (changes, explained): (Option<&Changes>, Explained),
     here: &Surroundings,
 ) -> String {
     let mut rows = Rows::new("  ", display::columns_or_endless());
     account::facts(&mut rows, outcome, changes, facts.rehearse.is_some());
+    let named = match explained {
+        Explained::Some => account::DENIALS_NAMED,
+        Explained::All => usize::MAX,
+    };
+    account::denials(&mut rows, outcome, named);
     let tries = tries(outcome, facts, here);
     if !tries.is_empty() {
         rows.add_whole("try", &tries.join("\n"));

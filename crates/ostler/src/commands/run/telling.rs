@@ -8,7 +8,7 @@ use ostler_process::journal::Facts;
 use ostler_process::run::Report;
 
 use super::answering::is_possible;
-use super::args::Voice;
+use super::args::{Explained, Voice};
 use super::json_voice::JsonVoice;
 use super::show::{Show, Speech};
 use super::status::{Shared, Status, Who};
@@ -26,7 +26,7 @@ pub(super) enum Telling {
     /// To people, as it goes.
     Words(Box<Words>),
     /// To people, in the end.
-    Summary { page: Page, changes: Option<Changes> },
+    Summary { page: Page, changes: Option<Changes>, explained: Explained },
 }
 
 pub(super) struct Words {
@@ -34,13 +34,20 @@ pub(super) struct Words {
     show: Show,
     status: Shared,
     changes: Option<Changes>,
+    explained: Explained,
 }
 
 impl Telling {
-    pub(super) fn begin(voice: Voice, facts: &Facts, limits: Limits, folder: &Path) -> Result<Self, Failure> {
+    pub(super) fn begin(
+        voice: Voice,
+        explained: Explained,
+        facts: &Facts,
+        limits: Limits,
+        folder: &Path,
+    ) -> Result<Self, Failure> {
         Ok(match voice {
             Voice::Json => Self::Lines(JsonVoice::start(folder)?),
-            Voice::Quiet => Self::Summary { page: Page::open(None), changes: None },
+            Voice::Quiet => Self::Summary { page: Page::open(None), changes: None, explained },
             Voice::Words => {
                 let status = Shared::new(Status::new(who(facts), limits));
                 let speech = if is_command(facts) { Speech::Lines } else { Speech::Paragraphs };
@@ -50,6 +57,7 @@ impl Telling {
                     show: Show::new(&facts.run, &workspace, speech, display::terminal_columns),
                     status,
                     changes: None,
+                    explained,
                 }))
             }
         })
@@ -73,16 +81,18 @@ impl Telling {
         signals: &mut Signals,
         here: &Surroundings,
     ) -> Result<(), Failure> {
-        let told =
-            |changes: Option<&Changes>| report.map(|report| summary(&report.json, facts, changes, here));
+        let told = |changes: Option<&Changes>, explained| {
+            report.map(|report| summary(&report.json, facts, (changes, explained), here))
+        };
         match self {
             Self::Lines(voice) => return voice.finish(signals).await,
             Self::Words(words) => {
-                let Words { page, changes, .. } = *words;
-                page.close(display::styled(&told(changes.as_ref()).unwrap_or_default()));
+                let Words { page, changes, explained, .. } = *words;
+                page.close(display::styled(&told(changes.as_ref(), explained).unwrap_or_default()));
             }
-            Self::Summary { page, changes } => {
-                page.close(display::styled(told(changes.as_ref()).unwrap_or_default().trim_start()));
+            Self::Summary { page, changes, explained } => {
+                let told = told(changes.as_ref(), explained).unwrap_or_default();
+                page.close(display::styled(told.trim_start()));
             }
         }
         Ok(())

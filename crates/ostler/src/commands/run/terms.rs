@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ostler_agent::budget::Budget;
 use ostler_agent::completion::{FIRST_PAUSE, OnQuota, Policy};
+use ostler_agent::jail::ConfigWrites;
 use ostler_agent::watchdog::{Limits, Repeats};
 use ostler_process::journal::{Facts, Given};
 use ostler_process::run::limits_from;
@@ -13,6 +14,7 @@ use ostler_process::run::limits_from;
 use super::args::{Args, Level};
 use super::prepare::RunUsage;
 use crate::config::{Config, ProbeAt, RunSection, Span, TerminalSize};
+use crate::jailing::JailTerms;
 
 /// The default of `--max-resumes`.
 pub(crate) const MAX_RESUMES: u32 = 3;
@@ -24,6 +26,7 @@ pub(crate) const DEFAULT_LEVEL: Level = Level::Edits;
 pub(super) struct Terms {
     pub(super) permissions: Level,
     pub(super) allow: Vec<String>,
+    pub(super) jail: JailTerms,
     pub(super) system_prompt: Option<String>,
     pub(super) agent_args: Vec<String>,
     /// What is probed instead of the agent's provider.
@@ -82,7 +85,7 @@ impl Terms {
         set: &Config,
         cwd: &Path,
     ) -> Result<Self, RunUsage> {
-        let (probe, set) = (set.network.probe.clone(), &set.run);
+        let (probe, jail, set) = (set.network.probe.clone(), &set.jail, &set.run);
         if let Some(facts) = earlier.filter(|facts| args.no_bridge && facts.given.bridge) {
             return Err(RunUsage::Bridged { run: facts.run.clone() });
         }
@@ -110,6 +113,15 @@ impl Terms {
         Ok(Self {
             permissions: args.permissions.or(permissions).unwrap_or(DEFAULT_LEVEL),
             allow: if args.allow.is_empty() { given.allow } else { args.allow.clone() },
+            jail: JailTerms {
+                is_off: args.no_jail || given.no_jail,
+                config_writes: match args.allow_config_writes || given.allow_config_writes {
+                    true => ConfigWrites::Allowed,
+                    false => ConfigWrites::Guarded,
+                },
+                read: jail.read.resolve(),
+                hide: jail.hide.resolve(),
+            },
             system_prompt,
             probe,
             env,
@@ -152,6 +164,8 @@ impl Terms {
             checks: self.checks.clone(),
             model: model.map(str::to_owned),
             allow: self.allow.clone(),
+            no_jail: self.jail.is_off,
+            allow_config_writes: self.jail.config_writes == ConfigWrites::Allowed,
             system_prompt: self.system_prompt.clone(),
             agent_args: self.agent_args.clone(),
             env: self.env.clone(),

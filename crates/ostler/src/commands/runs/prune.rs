@@ -1,8 +1,10 @@
-//! Removes old runs: what ended or was abandoned, never what is under way.
+//! Removes old runs: what ended or was abandoned, never what is under way. Removes with them the layers that builds of
+//! projects wrote to, where no run needs them any more.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use ostler_process::jail::layers::{self, OldLayers};
 use ostler_process::journal::{Old, Pruned, finish_removals, older_than, remove};
 use serde_json::json;
 
@@ -26,10 +28,11 @@ pub(super) struct Args {
     json: bool,
 }
 
-pub(super) fn prune(args: &Args, runs: &Path) -> Result<(), Failure> {
+pub(super) fn prune(args: &Args, runs: &Path, home: &Path) -> Result<(), Failure> {
     // Before the clock began there is nothing.
     let time = SystemTime::now().checked_sub(args.older_than).unwrap_or(SystemTime::UNIX_EPOCH);
     let mut old = older_than(runs, time);
+    let mut old_layers = layers::older_than(&home.join(layers::LAYERS), time);
     if !args.dry_run {
         finish_removals(runs)?;
         let mut removed = Vec::new();
@@ -40,16 +43,24 @@ pub(super) fn prune(args: &Args, runs: &Path) -> Result<(), Failure> {
             }
         }
         old = removed;
+        // What cannot be removed now, is tried again the next time.
+        old_layers.retain(|old| layers::remove(old).unwrap_or(false));
     }
-    told(args, &old)
+    told(args, &old, &old_layers)
 }
 
-fn told(args: &Args, old: &[Old]) -> Result<(), Failure> {
+fn told(args: &Args, old: &[Old], old_layers: &[OldLayers]) -> Result<(), Failure> {
     let bytes = old.iter().map(|old| old.bytes).sum();
     if args.json {
         let runs: Vec<_> =
             old.iter().map(|old| json!({ "run": old.run, "state": word(old), "bytes": old.bytes })).collect();
-        return display::json(&json!({ "v": 1, "dry_run": args.dry_run, "runs": runs, "bytes": bytes }));
+        let layers: Vec<_> = old_layers
+            .iter()
+            .map(|old| json!({ "project": old.project.to_string_lossy(), "bytes": old.bytes }))
+            .collect();
+        return display::json(
+            &json!({ "v": 1, "dry_run": args.dry_run, "runs": runs, "bytes": bytes, "layers": layers }),
+        );
     }
     let count = match old.len() {
         1 => "1 run".to_owned(),
@@ -61,7 +72,16 @@ fn told(args: &Args, old: &[Old]) -> Result<(), Failure> {
         display::text(&display::table(&["RUN", "STATE", "SIZE"], &rows, display::columns()))?;
     }
     let done = if args.dry_run { "Would remove" } else { "Removed" };
-    display::text(&format!("{done} {count}, {}.\n", size(bytes)))
+    display::text(&format!("{done} {count}, {}.\n", size(bytes)))?;
+    if old_layers.is_empty() {
+        return Ok(());
+    }
+    let count = match old_layers.len() {
+        1 => "1 project".to_owned(),
+        count => format!("{count} projects"),
+    };
+    let bytes = old_layers.iter().map(|old| old.bytes).sum();
+    display::text(&format!("{done} the build caches of {count}, {}.\n", size(bytes)))
 }
 
 fn word(old: &Old) -> &str {

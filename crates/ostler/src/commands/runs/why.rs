@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use ostler_agent::bridge::{BridgeEvent, Contact, Question};
+use ostler_agent::jail::Wanted;
 use ostler_agent::outcome::Rule;
 use ostler_agent::quiet_cause::QuietCause;
 use ostler_agent::run_event::{Channel, ResumedBy, RunEventKind};
@@ -30,9 +31,18 @@ pub(super) struct Why {
     contact: Option<Contact>,
     /// Why nothing is received from the agent.
     cause: Option<QuietCause>,
+    /// What the jail denied, and the setting that opens it.
+    denials: Vec<Denial>,
     /// What the agent waits for a person to answer, and since when.
     questions: Vec<(Duration, Question)>,
     verdict: Verdict,
+}
+
+/// What the jail denied.
+struct Denial {
+    path: String,
+    wanted: Wanted,
+    opens: String,
 }
 
 /// Waits that are reported: a run that is offline for long may have very many.
@@ -52,7 +62,7 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     let (mut at, mut stopped, mut stopping) = (Duration::ZERO, None, None);
     let (mut resumed, mut questions) = (Vec::new(), Vec::<(Duration, Question)>::new());
     let mut waits: Vec<Wait> = Vec::new();
-    let mut cause = None;
+    let (mut cause, mut denials) = (None, Vec::new());
     let mut contact = kept.facts.given.bridge.then_some(Contact::None);
     for event in kept.events()? {
         at = Duration::from_millis(event.ms);
@@ -91,6 +101,7 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
                     wait.until = Some(at);
                 }
             }
+            RunEventKind::Denied { path, wanted, opens } => denials.push(Denial { path, wanted, opens }),
             RunEventKind::Resumed { reason, .. } => resumed.push((at, reason)),
             RunEventKind::Bridge(BridgeEvent::Connected { .. }) => contact = Some(Contact::Connected),
             RunEventKind::Bridge(BridgeEvent::ToolsListed) => contact = Some(Contact::ToolsListed),
@@ -134,7 +145,7 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
     // An ended run that did not stall got over it.
     let cause = cause.filter(|cause| *cause != QuietCause::Unknown && (state == "stalled" || is_open));
     let run = kept.facts.run.clone();
-    Ok(Why { run, state, detail, hint, waits, resumed, stopped, contact, cause, questions, verdict })
+    Ok(Why { run, state, detail, hint, waits, resumed, stopped, contact, cause, denials, questions, verdict })
 }
 
 /// What held when a process was stopped.
@@ -194,6 +205,7 @@ pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
         | RunEventKind::Noise { .. }
         | RunEventKind::Quiet(_)
         | RunEventKind::Warn { .. }
+        | RunEventKind::Denied { .. }
         | RunEventKind::Screen { .. }
         | RunEventKind::Stopping { .. }
         | RunEventKind::Resumed { .. }
@@ -217,6 +229,7 @@ impl Why {
             "stopped": self.stopped,
             "cause": self.cause,
             "bridge": self.contact,
+            "denials": self.denials.iter().map(denied).collect::<Value>(),
             "questions": self.questions.iter().map(asked).collect::<Value>(),
             "verdict": verdict(&self.verdict),
         })
@@ -271,6 +284,13 @@ impl Why {
         for call in &verdict.open_calls {
             let _ = writeln!(text, "open     {}, since {}", plain(&call.tool), since(call.since));
         }
+        for Denial { path, wanted, opens } in &self.denials {
+            let wanted = match wanted {
+                Wanted::Read => "reading",
+                Wanted::Write => "changing",
+            };
+            let _ = writeln!(text, "denied   {wanted} {}; {} opens it", plain(path), plain(opens));
+        }
         for (at, question) in &self.questions {
             let options = match &question.options[..] {
                 [] => String::new(),
@@ -294,6 +314,10 @@ impl Why {
 
 fn resumed((at, reason): &(Duration, String)) -> Value {
     json!({"at_ms": ms(*at), "reason": reason})
+}
+
+fn denied(denial: &Denial) -> Value {
+    json!({"path": denial.path, "wanted": denial.wanted, "opens": denial.opens})
 }
 
 fn waited(wait: &Wait) -> Value {

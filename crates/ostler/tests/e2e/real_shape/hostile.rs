@@ -227,6 +227,38 @@ fn opencode_is_refused_in_a_repository_that_is_not_trusted() {
     shape.is_empty();
 }
 
+/// In a jail it is not refused: what it would load is not there. Its plugins write into the workspace, where they could.
+#[test]
+fn the_jail_masks_what_opencode_would_load() {
+    let Some(shape) = RealShape::of(Player::OpenCode) else { return };
+    std::fs::create_dir(shape.workspace().join(".git")).unwrap();
+    let marker = |name: &str| shape.workspace().join(name).display().to_string();
+    let import = |name: &str| {
+        format!(
+            "require('fs').writeFileSync({:?}, '');\nexport const X = async () => ({{}});\n",
+            marker(name)
+        )
+    };
+    put(&shape, ".opencode/plugins/one.js", &import("by-plugin"));
+    // It would write this one itself, and end where it cannot.
+    put(&shape, ".opencode/.gitignore", "node_modules\n");
+    put(&shape, "two.js", &import("by-named-plugin"));
+    put(&shape, "opencode.json", &json!({"plugin": ["./two.js"]}).to_string());
+    let _provider = shape.play(SAYS);
+    let markers = || ["by-plugin", "by-named-plugin"].map(|name| shape.workspace().join(name).exists());
+    for level in ["deny", "edits"] {
+        let args = ["--permissions", level, "--ceiling", "3m", "Do it."];
+        let ended = Ended::of(ended(shape.start(&args)));
+        ended.ends("completed", 0);
+        assert_eq!(markers(), [false, false], "{level}");
+        assert!(warnings(&ended).contains("`.opencode/plugins/one.js`"), "{}", warnings(&ended));
+    }
+    assert_eq!(trust(&shape, &["--yes"])["trusted"], json!(true));
+    Ended::of(ended(shape.start(&["--ceiling", "3m", "Do it."]))).ends("completed", 0);
+    assert_eq!(markers(), [true, true], "and without masks it would load it");
+    shape.is_empty();
+}
+
 /// Nobody is asked there. The text of the session's own error reaches the client.
 #[test]
 fn a_served_session_loads_nothing_of_a_repository_that_is_not_trusted() {

@@ -30,7 +30,9 @@ async fn hold(set: impl FnOnce(RealShape, String) -> RealShape) {
     let mut settings: Value = serde_json::from_str(&opencode(&tap.url)).unwrap();
     settings["instructions"] = json!([shape.at("own.md")]);
     settings["mcp"] = json!({"own": {"type": "local", "command": ["/bin/true"], "enabled": false}});
-    let shape = set(shape.with_bridge(), settings.to_string());
+    // The instructions are a file of the user's own, which the jail shows only if the user says so.
+    let own = shape.at("own.md").display().to_string();
+    let shape = set(shape.with_bridge(), settings.to_string()).variable("OSTLER_CFG__JAIL__READ", own);
     let run = tokio::task::spawn_blocking(move || {
         let file = shape.at("ostlers.md").display().to_string();
         let ended =

@@ -89,14 +89,16 @@ fn too_little_and_too_much_output() {
     }
 }
 
-/// It asks whether it may, is told that it may not, and goes on: for a task that needs no permission, that is wrong.
+/// It asks whether it may, is told that it may not, and goes on: for a task that needs no permission, that is wrong. In a
+/// jail it need not ask.
 #[test]
 fn a_permission_that_was_asked_for() {
     let asks = r#"
     [[conversation.step]]
     reply = [{ tool_by_role = "shell", command = "curl --version" }]
     "#;
-    let Some(told) = played(&[WRITES, asks, SUBMITS, DECLARES, ENDS]) else { return };
+    let Some(ground) = Ground::wrapped(Player::ClaudeStream, r#"exec "$REAL" "$@""#) else { return };
+    let told = ground.plays(&[WRITES, asks, SUBMITS, DECLARES, ENDS]);
     told.breaks("FAIL", &["no_prompt"]);
     told.says("no_prompt", "it asked: whether it may use Bash");
     told.ended("completed", 0);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::{Value, json};
 
-use super::{capture, deferred, hook, line, stored, transcript};
+use super::{capture, deferred, hook, hook_of, line, stored, transcript};
 use crate::ground::Ground;
 
 #[test]
@@ -143,6 +143,21 @@ fn a_hook_ends_well_whatever_it_is_told() {
             let ended = hook(&ground, event, &told);
             assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{event} {told}");
         }
+    }
+}
+
+/// Behind a wall the host captures: a store of the agent's own would be one that nobody reads.
+#[test]
+fn a_hook_in_a_jail_does_nothing() {
+    let ground = Ground::new();
+    let path = transcript(&ground, 2);
+    let told = json!({"session_id": "sess-1", "transcript_path": path, "cwd": "/srv/project"});
+    for event in ["session-start", "prompt", "stop", "session-end"] {
+        let mut command = ground.command(&["memory", "hook", event]);
+        command.env("OSTLER_JAIL", "1");
+        let ended = hook_of(command, &told);
+        assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (Some(0), "", ""), "{event}");
+        assert!(!ground.at("ostler/memory").exists(), "{event}");
     }
 }
 

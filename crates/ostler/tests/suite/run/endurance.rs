@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
+use ostler_process::jail::Canary;
 use rustix::process::Signal;
 
 use super::hostile::{Living, tiers, wait_until};
@@ -124,6 +125,8 @@ fn live(fate: Fate, tier: &str) {
         wait_until("its group is removed", || leaves(&living.run()).is_empty());
         wait_until("its guardian is gone", || held_open_below(&living.ground.at("")).is_empty());
         living.clear_dead_sockets();
+        // A killed run leaves what its jail was tried on, until it is resumed or pruned.
+        Canary::remove_left(&living.ground.at("ostler/runs").join(living.run()));
     } else {
         assert_eq!(told.last().unwrap()["survivors"], 0, "{case}");
     }

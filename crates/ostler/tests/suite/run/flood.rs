@@ -79,7 +79,7 @@ fn every_byte_and_every_event_of_a_flood_is_kept_in_little_memory() {
     let records = records();
     let script = format!("[[step]]\ndo = [{{ flood = {{ records = {records}, bytes = 700 }} }}]");
     let ground = stage(COPIED, &script);
-    let copy = ground.at("copy");
+    let copy = ground.at("project/copy");
     let ground = ground.with("COPY", &copy);
     let began = Instant::now();
     let mut ostler = ground.command(&["run", "-a", "claude-headless", "--json", "x"]);

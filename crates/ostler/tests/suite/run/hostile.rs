@@ -60,7 +60,12 @@ pub(super) fn stage(program: &str, script: &str) -> Ground {
     fs::create_dir(ground.at("tmp")).unwrap();
     let script = ground.put("script.toml", &format!("v = 1\n{script}\n"));
     let tmp = ground.at("tmp");
-    ground.with("OSTLER_FAKE_SCRIPT", script).with("FAKE_AGENT", fake_agent()).with("TMPDIR", tmp)
+    let shown = format!("{}:{}", fake_agent().display(), script.display());
+    ground
+        .with("OSTLER_FAKE_SCRIPT", script)
+        .with("FAKE_AGENT", fake_agent())
+        .with("OSTLER_CFG__JAIL__READ", shown)
+        .with("TMPDIR", tmp)
 }
 
 /// A run under way.
@@ -164,8 +169,9 @@ impl Living {
         assert_eq!(leaves(&run), [""; 0], "groups after {case}");
         assert_eq!(fs::read_dir(self.ground.at("tmp")).unwrap().count(), 0, "temporary files after {case}");
         let left = self.ground.left();
-        let is_state = |path: &str| ["config.toml", "versions.json", "sockets"].contains(&path);
-        let strange = left.iter().filter(|path| !path.starts_with("runs") && !is_state(path));
+        let is_state = |path: &str| ["config.toml", "jail-works", "versions.json", "sockets"].contains(&path);
+        let is_kept = |path: &str| path.starts_with("runs") || path.starts_with("layers");
+        let strange = left.iter().filter(|path| !is_kept(path) && !is_state(path));
         assert_eq!(strange.collect::<Vec<_>>(), [""; 0], "files after {case}");
     }
 }

@@ -9,10 +9,10 @@ use ostler_bridge::capability::{self, Capabilities, Capability, NoCapability};
 use ostler_process::journal::JournalError;
 
 use super::kinds::{KindsError, Rules};
-use super::server::{Chosen, Way};
+use super::server::{Chosen, Wall, Way};
 use crate::commands::run::choice::Choice;
 use crate::commands::run::terms::{BridgeTerms, Terms};
-use crate::config::{McpServer, Settings};
+use crate::config::{Origin, Settings};
 use crate::surroundings::Surroundings;
 
 /// What cannot be asked of a bridge.
@@ -104,7 +104,7 @@ impl Wanted {
         if let Some(path) = asked.export.as_ref().filter(|path| path.exists() && !path.is_dir()) {
             return Err(BridgeUsage::Export { path: path.clone() });
         }
-        let servers = servers(asked, &capabilities, &settings.config.mcp, here)?;
+        let servers = servers(asked, &capabilities, settings, here)?;
         // To name a server is to grant it.
         capabilities.extend(servers.iter().map(|server| Capability::Upstream(server.name.clone())));
         let (required, export) = (asked.require.clone(), asked.export.clone());
@@ -136,9 +136,18 @@ fn without(agent: &dyn Agent, asked: &BridgeTerms) -> Result<(), BridgeUsage> {
 fn servers(
     asked: &BridgeTerms,
     capabilities: &Capabilities,
-    configured: &BTreeMap<String, McpServer>,
+    settings: &Settings,
     here: &Surroundings,
 ) -> Result<Vec<Chosen>, BridgeUsage> {
+    let configured = &settings.config.mcp;
+    let wall = |name: &str, program_from: &Origin| match settings.is_mcp_jailed(
+        name,
+        program_from,
+        here.home.user_config(),
+    ) {
+        true => Wall::OfRun,
+        false => Wall::None,
+    };
     let mut chosen: Vec<Chosen> = Vec::new();
     for word in &asked.mcp {
         let (name, place) = word.split_once('=').unwrap_or((word, ""));
@@ -146,7 +155,8 @@ fn servers(
             return Err(BridgeUsage::Twice { name: name.to_owned() });
         }
         let headers = configured.get(name).map(|server| server.headers.clone()).unwrap_or_default();
-        chosen.push(Chosen { name: name.to_owned(), way: way(name, place, headers, here)? });
+        let wall = wall(name, &Origin::Flag("--mcp"));
+        chosen.push(Chosen { name: name.to_owned(), way: way(name, place, headers, here)?, wall });
     }
     for capability in capabilities {
         let Capability::Upstream(name) = capability else { continue };
@@ -161,7 +171,12 @@ fn servers(
                 return Err(BridgeUsage::Server { name: name.clone(), what });
             }
         };
-        chosen.push(Chosen { name: name.clone(), way: way(name, place, server.headers.clone(), here)? });
+        let wall = wall(name, &settings.origin(&format!("mcp.{name}.command")));
+        chosen.push(Chosen {
+            name: name.clone(),
+            way: way(name, place, server.headers.clone(), here)?,
+            wall,
+        });
     }
     Ok(chosen)
 }
