@@ -11,15 +11,20 @@
 //! shape.is_empty();
 //! ```
 
+mod escapes;
 mod folders;
 mod hostile;
+mod jailed_memory;
 mod limits;
 mod profiles;
 mod programs;
 mod provider;
 mod proxied;
 mod served;
+mod served_jail;
 mod settings;
+mod toolchains;
+mod walled;
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
@@ -163,9 +168,13 @@ impl RealShape {
         keys.args(["--scope", "sessions:read", "--scope", "sessions:write", "--folder"]);
         let made = keys.arg(self.workspace()).output().unwrap();
         let made: Value = serde_json::from_slice(&made.stdout).unwrap();
-        let key = made["key"].as_str().unwrap().to_owned();
+        self.serve_again(made["key"].as_str().unwrap())
+    }
+
+    /// Starts `ostler serve` for a client that has this key already.
+    pub(crate) fn serve_again(&self, key: &str) -> Served {
         let command = self.ostler(&["serve", "--listen", "127.0.0.1:0", "--json"]);
-        Served::by(command, tempfile::tempdir().unwrap(), Some(key))
+        Served::by(command, tempfile::tempdir().unwrap(), Some(key.to_owned()))
     }
 
     /// Ostler, as a shell in the caller's directory would start it after `cd before; cd ../caller`.

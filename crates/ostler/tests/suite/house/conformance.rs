@@ -157,6 +157,25 @@ fn every_requirement_of_the_gateway_has_its_tests() {
     assert_eq!(complaints(&read("docs/gateway-conformance.md"), &tests()), NOTHING);
 }
 
+/// The tests that a page names and that are not there.
+fn absent(page: &str, tests: &Tests) -> Vec<String> {
+    let names = page.split('`').skip(1).step_by(2).filter_map(|name| name.split_once("::"));
+    let is_absent =
+        |(file, function): &(&str, &str)| !tests.get(*file).is_some_and(|tests| tests.contains(*function));
+    names.filter(is_absent).map(|(file, function)| format!("there is no test `{file}::{function}`")).collect()
+}
+
+#[test]
+fn every_promise_about_security_has_its_tests() {
+    let (page, tests) = (read("docs/security.md"), tests());
+    assert_eq!(absent(&page, &tests), NOTHING);
+    let promises = page.split("## ").find(|part| part.starts_with("Promises")).unwrap_or_default();
+    let rows = promises.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let unproven: Vec<&str> = rows.filter(|row| !row.contains("::")).collect();
+    assert_eq!(unproven, NOTHING);
+    assert_eq!(absent("`pool::it_work`", &tests), ["there is no test `pool::it_work`"]);
+}
+
 #[test]
 fn a_page_that_promises_too_much_is_noticed() {
     let tests = Tests::from([("pool".to_owned(), BTreeSet::from(["it_works".to_owned()]))]);
