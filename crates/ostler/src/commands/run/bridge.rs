@@ -53,6 +53,8 @@ pub(super) enum OpenError {
         /// Where the receipts end now: that this attempt began is among them.
         kept: Value,
     },
+    #[error("it was stopped")]
+    Stopped,
 }
 
 impl OpenError {
@@ -63,6 +65,7 @@ impl OpenError {
             Self::Upstream(error) => error.hint(),
             Self::Route(error) => error.hint(),
             Self::Preflight { source, .. } => source.hint(),
+            Self::Stopped => None,
         }
     }
 
@@ -70,7 +73,7 @@ impl OpenError {
     pub(super) fn kept(&self) -> Option<Value> {
         match self {
             Self::Preflight { kept, .. } => Some(kept.clone()),
-            Self::Door(_) | Self::Server(_) | Self::Upstream(_) | Self::Route(_) => None,
+            Self::Door(_) | Self::Server(_) | Self::Upstream(_) | Self::Route(_) | Self::Stopped => None,
         }
     }
 }
@@ -103,18 +106,46 @@ struct Behind {
 }
 
 impl Bridged {
-    /// Opens it, with every server that is wanted, and tries it as a client. On failure nothing is left.
+    /// Opens it, with every server that is wanted, and tries it as a client. On failure, and if `stopped` is cancelled
+    /// meanwhile, every server that was started has ended.
     pub(super) async fn open(
         wanted: &Wanted,
         about: About<'_>,
         around: &Around<'_>,
+        stopped: &CancellationToken,
+    ) -> Result<(Self, mpsc::Receiver<BridgeEvent>), OpenError> {
+        let mut servers = Vec::new();
+        let opened = Self::open_with(&mut servers, wanted, about, around, stopped).await;
+        match &opened {
+            Ok((bridged, _)) => {
+                if let Some(behind) = bridged.behind.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+                    behind.servers = servers;
+                }
+            }
+            Err(_) => {
+                for server in servers {
+                    server.end().await;
+                }
+            }
+        }
+        opened
+    }
+
+    async fn open_with(
+        servers: &mut Vec<Server>,
+        wanted: &Wanted,
+        about: About<'_>,
+        around: &Around<'_>,
+        stopped: &CancellationToken,
     ) -> Result<(Self, mpsc::Receiver<BridgeEvent>), OpenError> {
         let door = Door::open().await?;
-        let (mut servers, mut upstreams) = (Vec::new(), Vec::new());
+        let mut upstreams = Vec::new();
         for chosen in &wanted.servers {
+            // Not interrupted: a program that is being started could not be waited for.
             let (link, server) = server::reach(chosen, around).await?;
             servers.extend(server);
-            let connected = Upstream::connect(&chosen.name, link).await;
+            let connected = stopped.run_until_cancelled(Upstream::connect(&chosen.name, link)).await;
+            let connected = connected.ok_or(OpenError::Stopped)?;
             upstreams.push(Arc::new(connected.map_err(|error| server::unserved(chosen, around, error))?));
         }
         let (keeper, stop, mut serving) = (door.keeper(), CancellationToken::new(), JoinSet::new());
@@ -135,11 +166,12 @@ impl Bridged {
             ),
             memory: Some(Arc::new(MemoryServer::new(MemoryPlace::new(&wanted.memory), about.workspace))),
         })?;
-        if let Err(source) = route.preflight().await {
+        let tried = stopped.run_until_cancelled(route.preflight()).await.ok_or(OpenError::Stopped)?;
+        if let Err(source) = tried {
             let kept = json!({"contact": Contact::None, "receipts": route.head(), "broken": null, "changed": [], "exported": null});
             return Err(OpenError::Preflight { source, kept });
         }
-        let behind = Mutex::new(Some(Behind { serving, servers }));
+        let behind = Mutex::new(Some(Behind { serving, servers: Vec::new() }));
         let (required, export) = (wanted.required.clone(), wanted.export.clone());
         Ok((Self { route, required, export, stop, behind }, events))
     }

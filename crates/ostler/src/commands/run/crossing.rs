@@ -2,14 +2,16 @@
 //! whoever looks in the morning finds it.
 
 use std::path::Path;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use ostler_agent::bridge::BridgeEvent;
 use ostler_agent::outcome::{CancelledBy, RunOutcome};
 use ostler_process::journal::Facts;
-use ostler_process::run::{Beginning, NoTerminal, Plan, Request, Unanswered, Unsaid, Unstarted};
+use ostler_process::run::{Beginning, Bridge as _, NoTerminal, Plan, Request, Unanswered, Unsaid, Unstarted};
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::bridge::{About, Around, Bridged, Wanted};
 use super::by_whom;
@@ -59,22 +61,31 @@ impl Crossing<'_> {
             folder: self.folder,
         };
         // Where the receipts ended before is still true, unless it is known to be otherwise.
-        let unstarted = |outcome, hint, kept: Option<Value>| {
+        let unstarted = |outcome, hint, kept: Option<Value>, survivors| {
             let bridge = kept.or_else(|| self.kept.clone()).unwrap_or_default();
-            Unstarted { outcome, hint, bridge, survivors: 0, age: age + began.elapsed() }
+            Unstarted { outcome, hint, bridge, survivors, age: age + began.elapsed() }
         };
-        tokio::select! {
+        let stop = CancellationToken::new();
+        let mut opening = pin!(Bridged::open(wanted, about, &around, &stop));
+        let by = tokio::select! {
             biased;
-            by = stopped(requests) => Err(unstarted(RunOutcome::Cancelled { by }, None, None)),
-            by = signals.next() => Err(unstarted(RunOutcome::Cancelled { by: by_whom(by) }, None, None)),
-            opened = Bridged::open(wanted, about, &around) => match opened {
+            by = stopped(requests) => by,
+            by = signals.next() => by_whom(by),
+            opened = &mut opening => return match opened {
                 Ok((bridged, events)) => Ok((Some(bridged), Some(events))),
                 Err(error) => {
                     let reason = format!("its bridge could not be opened: {}", display::with_causes(&error));
-                    Err(unstarted(RunOutcome::NeverStarted { reason }, error.hint(), error.kept()))
+                    Err(unstarted(RunOutcome::NeverStarted { reason }, error.hint(), error.kept(), 0))
                 }
             },
-        }
+        };
+        // Servers that were started are ended before the outcome is reported.
+        stop.cancel();
+        let survivors = match opening.await {
+            Ok((bridged, _)) => bridged.close().await,
+            Err(_) => 0,
+        };
+        Err(unstarted(RunOutcome::Cancelled { by }, None, None, survivors))
     }
 }
 
