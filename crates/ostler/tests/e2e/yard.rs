@@ -206,7 +206,7 @@ impl Yard {
             "seen     tree",
         ];
         let lines = text.lines().filter(|line| CHANCE.iter().all(|chance| !line.starts_with(chance)));
-        lines.map(|line| line.split(' ').map(untimed).collect::<Vec<_>>().join(" ") + "\n").collect()
+        lines.map(|line| untimed(line) + "\n").collect()
     }
 
     /// What the scripted model was asked in the last run, as its log has it.
@@ -287,12 +287,24 @@ pub(crate) fn ended(child: Child) -> Output {
     panic!("it did not end within {DEADLINE:?}");
 }
 
-/// A word, unless it is a time as `why` writes it.
-fn untimed(word: &str) -> String {
-    let is_time = |word: &str| {
-        let number = word.strip_suffix('s').and_then(|number| number.split_once('.'));
-        number.is_some_and(|(whole, part)| format!("{whole}{part}").bytes().all(|byte| byte.is_ascii_digit()))
+/// A line without its times, as `why` writes them. Of a number of seconds in a sentence the whole ones stay: how many tenths
+/// more it takes depends on what else the machine does.
+fn untimed(line: &str) -> String {
+    let whole_seconds = |word: &str| {
+        let (whole, part) = word.split_once('.')?;
+        let is_number =
+            !part.is_empty() && format!("{whole}{part}").bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| whole.to_owned())
     };
-    let bare = word.trim_end_matches([';', ',', ':']);
-    if is_time(bare) { word.replace(bare, "Ns") } else { word.to_owned() }
+    let words: Vec<&str> = line.split(' ').collect();
+    let followers = words.iter().skip(1).copied().chain([""]);
+    let plain = words.iter().zip(followers).map(|(word, next)| {
+        let bare = word.trim_end_matches([';', ',', ':']);
+        match (bare.strip_suffix('s').and_then(whole_seconds), whole_seconds(word)) {
+            (Some(_), _) => word.replace(bare, "Ns"),
+            (None, Some(whole)) if next == "s" => format!("{whole}.0"),
+            (None, _) => (*word).to_owned(),
+        }
+    });
+    plain.collect::<Vec<_>>().join(" ")
 }
