@@ -286,6 +286,19 @@ pub enum TranscriptPlace {
     },
 }
 
+impl TranscriptPlace {
+    /// The same record, with its files elsewhere.
+    pub fn relocate(self, place: impl Fn(&Path) -> PathBuf) -> Self {
+        match self {
+            Self::File { path, beside } => {
+                Self::File { path: place(&path), beside: beside.as_deref().map(place) }
+            }
+            Self::Below { folder, suffix } => Self::Below { folder: place(&folder), suffix },
+            Self::Growth { files } => Self::Growth { files: files.iter().map(|file| place(file)).collect() },
+        }
+    }
+}
+
 /// What Ostler must know about one agent program. Stateless; does no I/O.
 pub trait Agent: Sync {
     /// The name on the command line: `claude-headless`.

@@ -22,13 +22,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use decision::{JailEnvironment, RunJail};
+pub use decision::{JailEnvironment, JailSignIn, RunJail, StateCopy};
 pub use denial::{Denial, Opening, Wanted};
 pub use environment::JAIL_VARIABLE;
 pub use facts::{CacheLayers, ConfigWrites, GitFacts, JailFacts, JailLevel, NestedRepository, Repository};
 pub use refusal::{EntryFault, JailRefusal, WorkspaceFault};
 pub use repository::CONFIGURATION;
-pub use state::{AgentState, StateEntry, StateForm, StateList, StatePlaces};
+pub use state::{AgentState, SignIn, StateEntry, StateForm, StateList, StatePlaces};
 
 /// What a jailed process can reach in the file system. What no rule grants does not exist for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +132,17 @@ impl JailPolicy {
     pub fn rule(&self, path: &Path) -> Option<&Rule> {
         let holds = self.rules.iter().filter(|rule| path.starts_with(&rule.path));
         holds.max_by_key(|rule| rule.path.components().count())
+    }
+
+    /// Where the host has what a process finds at `path`.
+    pub fn host_path(&self, path: &Path) -> PathBuf {
+        let substitute = self.rule(path).and_then(|rule| match &rule.access {
+            Access::Substitute { source } => Some(source.join(path.strip_prefix(&rule.path).ok()?)),
+            Access::Read | Access::Write | Access::CopyOnWrite { .. } | Access::Guarded | Access::Hidden => {
+                None
+            }
+        });
+        substitute.unwrap_or_else(|| path.to_owned())
     }
 
     /// What a rule that restricts `path` restricts: the grant of the nearest rule above that grants something.

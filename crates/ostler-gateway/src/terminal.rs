@@ -78,8 +78,8 @@ impl Terminals {
         };
         let launch = ground.agent.launch(&task).map_err(|error| failure(&error, Some(error.hint.clone())))?;
         let (mut env, warnings) = launched(&ground.env, &launch);
-        let profile_link =
-            write_launch(&private, &launch, &env).map_err(|error| failure(&error, error.hint()))?;
+        let profile_link = write_launch(&private, &launch, &env, jail.as_ref());
+        let profile_link = profile_link.map_err(|error| failure(&error, error.hint()))?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = ground.agent.name(), "{text}");
         }

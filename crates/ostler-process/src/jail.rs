@@ -5,6 +5,7 @@
 //!
 //! - `namespace`: a file system that holds only what is granted; `layout`: where each rule goes in it.
 //! - `landlock`: the second wall inside, and the only one where namespaces are forbidden.
+//! - `sign_in`: keeps the agent's sign-in in step with the user's.
 //! - `canary`: the attempt that must fail once the wall stands.
 
 mod canary;
@@ -18,6 +19,7 @@ mod layout;
 mod mounts;
 mod namespace;
 mod namespaces;
+mod sign_in;
 mod trial;
 
 use std::io;
@@ -30,6 +32,7 @@ pub use self::landlock::{LandlockError, LandlockReport, find_abi, restrict};
 pub use canary::{Canary, CanaryError, read_back};
 pub(crate) use id_map::write_id_maps;
 pub(crate) use namespaces::Namespaces;
+pub(crate) use sign_in::SignInSync;
 pub use trial::{TrialError, try_wall};
 
 /// A wall to be set around a process.
@@ -39,6 +42,13 @@ pub struct Jail {
     pub kind: JailKind,
     /// What it lets through.
     pub policy: JailPolicy,
+}
+
+impl Jail {
+    /// The policy, if other files are in the place of some.
+    pub fn substitutes(&self) -> Option<&JailPolicy> {
+        (self.kind == JailKind::Namespace).then_some(&self.policy)
+    }
 }
 
 /// A wall that could not be set. The process was not started.

@@ -1,5 +1,5 @@
 //! A profile of an agent while a process of it lives: the private file, and the link in the agent's own configuration
-//! folder that names it. A link that a killed Ostler left leads nowhere once the private file is gone, and is removed
+//! folder, or in what a jail puts in its place, that names it. A link that a killed Ostler left leads nowhere once the private file is gone, and is removed
 //! by the next start.
 
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use ostler_agent::agent::{Launch, PrivateFile};
 use ostler_agent::profile::{InvalidSettings, PREFIX, Profile};
 
-use crate::run::{PrivateError, write_private};
+use crate::run::{PlannedJail, PrivateError, write_private};
 
 /// The link to a profile, if a launch has one. Removed when it is dropped.
 #[derive(Debug, Default)]
@@ -30,19 +30,26 @@ impl Drop for ProfileLink {
     }
 }
 
-/// Writes all that a launch needs on disk, for its owner alone. `env` is the environment that the agent is started in.
+/// Writes all that a launch needs on disk, for its owner alone. `env` is the environment that the agent is started in,
+/// `jail` the wall that it will be behind.
 pub fn write_launch(
     private: &Path,
     launch: &Launch,
     env: &[(OsString, OsString)],
+    jail: Option<&PlannedJail>,
 ) -> Result<ProfileLink, PrivateError> {
     write_private(private, &[], &launch.files)?;
     let Some(profile) = &launch.profile else { return Ok(ProfileLink::default()) };
-    let folder = folder(profile, env)?;
+    let folder = place(profile, env);
     let content = content(profile, &folder)?;
     write_private(private, &[], &[PrivateFile { path: profile.path.clone(), content }])?;
     remove_dangling(&folder);
-    let link = folder.join(&profile.link);
+    let inside = jail.map_or_else(|| folder.clone(), |jail| jail.host_path(&folder));
+    // The one below the home directory is made if it is missing, as the agent does.
+    if inside != folder || folder.ends_with(profile.below_home) {
+        DirBuilder::new().recursive(true).mode(0o700).create(&inside).map_err(PrivateError::at(&inside))?;
+    }
+    let link = inside.join(&profile.link);
     // Of a process before this one, in the same private folder.
     let _ = std::fs::remove_file(&link);
     symlink(&profile.path, &link).map_err(PrivateError::at(&link))?;
@@ -60,15 +67,6 @@ pub fn overrule_warning(launch: &Launch, workspace: &Path, env: &[(OsString, OsS
         !is_own && std::fs::read_to_string(path).is_ok_and(|settings| profile.is_overruled_by(&settings))
     };
     projects.any(is_overruled).then(|| profile.overrule_warning())
-}
-
-/// The agent's configuration folder. The one below the home directory is made if it is missing, as the agent does.
-fn folder(profile: &Profile, env: &[(OsString, OsString)]) -> Result<PathBuf, PrivateError> {
-    let folder = place(profile, env);
-    if folder.ends_with(profile.below_home) {
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(PrivateError::at(&folder))?;
-    }
-    Ok(folder)
 }
 
 /// Where the agent's configuration folder is, whether it exists or not.
@@ -135,7 +133,7 @@ mod tests {
         std::fs::write(folder.join("config.toml"), "model = \"own\"\n").unwrap();
         std::fs::write(folder.join("ostler-own.config.toml"), "").unwrap();
         symlink("/nowhere/at/all", folder.join("ostler-dead.config.toml")).unwrap();
-        let written = write_launch(&private, &launched(&private, "A secret."), &env).unwrap();
+        let written = write_launch(&private, &launched(&private, "A secret."), &env, None).unwrap();
         let links: Vec<PathBuf> = std::fs::read_dir(&folder)
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -161,7 +159,7 @@ mod tests {
         let env = [(OsString::from("CODEX_HOME"), home.path().as_os_str().to_owned())];
         std::fs::write(home.path().join("work.config.toml"), "model = ").unwrap();
         let private = home.path().join("private");
-        let error = write_launch(&private, &launched(&private, "x"), &env).unwrap_err();
+        let error = write_launch(&private, &launched(&private, "x"), &env, None).unwrap_err();
         assert!(error.to_string().contains("work.config.toml"), "{error}");
     }
 

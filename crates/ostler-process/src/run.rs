@@ -363,7 +363,7 @@ impl<'a> Run<'a> {
         let (mut env, mut warnings) = environment::launched(&self.plan.env, &launch);
         // Another process of the run may have had one, by the same name.
         self.profile_link = ProfileLink::default();
-        self.profile_link = write_launch(&private, &launch, &env)?;
+        self.profile_link = write_launch(&private, &launch, &env, self.plan.jail.as_deref())?;
         match decision.warning() {
             // A project that is not loaded overrules nothing.
             Some(warning) if self.untrusted.as_ref() != Some(&warning) => {

@@ -193,7 +193,7 @@ impl Session {
             }
         };
         let (mut env, warnings) = launched(env, &launch);
-        let profile_link = write_launch(&private, &launch, &env)?;
+        let profile_link = write_launch(&private, &launch, &env, opening.jail)?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = agent.name(), "{text}");
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::{Agent, Permissions};
 use ostler_agent::jail::{CacheLayers, ConfigWrites, JailFacts, JailKind, JailLevel, JailRefusal, RunJail};
-use ostler_process::jail::facts::{git_facts, real_path};
+use ostler_process::jail::facts::{git_facts, real_path, state_entries};
 use ostler_process::jail::layers::{LAYERS, Layers};
 use ostler_process::jail::{Canary, CanaryError};
 use ostler_process::run::PlannedJail;
@@ -119,6 +119,7 @@ pub(crate) fn plan_jail(
     };
     let private_caches = private.join("caches");
     let facts = JailFacts {
+        kind,
         agent: prisoner.agent,
         level,
         config_writes: prisoner.terms.config_writes,
@@ -141,6 +142,7 @@ pub(crate) fn plan_jail(
         },
         canary: &canary.path(),
         real_path: &real_path,
+        entries: &state_entries,
     };
     let decision = RunJail::decide(&facts)?;
     Ok(Some(PlannedJail::new(kind, decision, canary).with_layers(layers)))

@@ -1,104 +1,89 @@
 //! What a run sees of its agent's own files, and what of them it changes.
+//!
+//! - `composed`: behind namespaces, a private directory in the place of each of the agent's, with the user's files mounted
+//!   into it.
+//! - `in_place`: behind Landlock alone, the agent's directories themselves.
+
+mod composed;
+mod in_place;
 
 use std::path::{Path, PathBuf};
 
 use super::never::{Boundary, Obstacle};
 use super::refusal::{JailRefusal, WorkspaceFault};
 use super::rule_set::RuleSet;
-use super::state::{AgentState, StateEntry, StateForm, StateList, StatePlaces};
-use super::{Access, JailFacts};
+use super::state::{AgentState, StateForm, StateList, StatePlaces};
+use super::{JailFacts, JailKind, JailSignIn, StateCopy};
 
-/// Grants the agent's own directories: their settings are guarded, session records of other projects hidden. Returns what
-/// a person should know.
+/// One of the agent's directories.
+struct StateFolder {
+    /// As the agent names it.
+    path: PathBuf,
+    /// Without links.
+    real: PathBuf,
+}
+
+/// What became of the agent's own files.
+#[derive(Default)]
+pub(super) struct StateGrants {
+    /// What a person should know.
+    pub(super) warnings: Vec<String>,
+    /// Files to copy before the start.
+    pub(super) copies: Vec<StateCopy>,
+    /// The sign-in to keep in step.
+    pub(super) sign_in: Option<JailSignIn>,
+}
+
+/// Grants the agent's own files.
 ///
-/// What is in them may have been written by a jailed agent, links included: nothing outside them is granted because a link
-/// in them leads there.
+/// What is in its directories may have been written by a jailed agent, links included: nothing outside them is granted
+/// because a link in them leads there.
 pub(super) fn grant(
     rules: &mut RuleSet<'_>,
     facts: &JailFacts<'_>,
     boundary: &Boundary,
-) -> Result<Vec<String>, JailRefusal> {
+) -> Result<StateGrants, JailRefusal> {
     let places = StatePlaces { home: facts.home, variable: facts.variable, workspace: facts.workspace };
     let state = facts.agent.state(&places);
+    let folders = find_folders(facts, boundary, &state)?;
+    check_links(facts, &state, &folders)?;
+    Ok(match facts.kind {
+        JailKind::Namespace => composed::grant(rules, facts, boundary, &state, &folders),
+        JailKind::Landlock => in_place::grant(rules, facts, &state, &folders),
+    })
+}
+
+/// The agent's directories that exist or will be made, but for those of a rehearsal, which the run owns.
+fn find_folders(
+    facts: &JailFacts<'_>,
+    boundary: &Boundary,
+    state: &AgentState,
+) -> Result<Vec<StateFolder>, JailRefusal> {
     let mut folders = Vec::new();
-    for folder in &state.directories {
-        let is_made = state.create.contains(folder);
-        let Some(real) = settled(facts, folder, is_made) else { continue };
+    for path in &state.directories {
+        let Some(real) = settled(facts, path, state.create.contains(path)) else { continue };
         let is_own = boundary.exempt.iter().any(|own| real.starts_with(own));
         if facts.workspace.starts_with(&real) && !is_own {
             let reason = WorkspaceFault::AgentsOwn(real);
             return Err(JailRefusal::Workspace { workspace: facts.workspace.to_owned(), reason });
         }
-        if !is_own {
-            grant_folder(rules, boundary, folder, &real, is_made)?;
-            folders.push((folder.clone(), real));
+        let shows = match boundary.obstacle(&real) {
+            _ if is_own => continue,
+            Some(Obstacle::Inside(root) | Obstacle::Above(root)) => Some(root),
+            Some(Obstacle::NoFiles) => Some(real.clone()),
+            None => None,
+        };
+        if let Some(shows) = shows {
+            return Err(JailRefusal::State { path: path.clone(), shows });
         }
+        folders.push(StateFolder { path: path.clone(), real });
     }
-    check_links(facts, &state, &folders)?;
-    // What is granted in a hidden directory comes after it.
-    for list in [StateList::Hidden, StateList::Sessions, StateList::Settings, StateList::Private] {
-        for entry in state.entries.iter().filter(|entry| entry.list == list) {
-            grant_entry(rules, facts, &state, entry, rebase(&folders, &entry.path));
-        }
-    }
-    Ok(warnings(rules, facts, &state, &folders))
-}
-
-fn grant_folder(
-    rules: &mut RuleSet<'_>,
-    boundary: &Boundary,
-    folder: &Path,
-    real: &Path,
-    is_made: bool,
-) -> Result<(), JailRefusal> {
-    let shows = match boundary.obstacle(real) {
-        Some(Obstacle::Inside(root) | Obstacle::Above(root)) => Some(root),
-        Some(Obstacle::NoFiles) => Some(real.to_owned()),
-        None => None,
-    };
-    if let Some(shows) = shows {
-        return Err(JailRefusal::State { path: folder.to_owned(), shows });
-    }
-    rules.push(real.to_owned(), Access::Write);
-    if folder != real {
-        rules.push(folder.to_owned(), Access::Write);
-    }
-    if is_made {
-        rules.create_directory(real.to_owned());
-    }
-    Ok(())
-}
-
-fn grant_entry(
-    rules: &mut RuleSet<'_>,
-    facts: &JailFacts<'_>,
-    state: &AgentState,
-    entry: &StateEntry,
-    real: Option<PathBuf>,
-) {
-    let is_named = entry.form != StateForm::Prefix;
-    match (entry.list, real) {
-        (StateList::Hidden, Some(real)) if is_named => rules.push(real, Access::Hidden),
-        (StateList::Settings, Some(real)) if is_named => rules.push(real, Access::Guarded),
-        (StateList::Sessions, Some(real)) if is_named && !rules.is_visible(&real) => {
-            if state.create.contains(&entry.path) {
-                rules.create_directory(real.clone());
-            }
-            rules.push(real, Access::Write);
-        }
-        (StateList::Settings, None) => rules.read(&entry.path),
-        // Beside the agent's directories. If it is missing, the agent makes one in the private home.
-        (StateList::Private, None) if facts.home.parent().is_some() => {
-            rules.grant(&entry.path, Access::Write);
-        }
-        // The agent's directories are granted as a whole.
-        _ => {}
-    }
+    Ok(folders)
 }
 
 /// A path in one of the agent's directories, by that directory without links.
-fn rebase(folders: &[(PathBuf, PathBuf)], path: &Path) -> Option<PathBuf> {
-    folders.iter().find_map(|(folder, real)| Some(real.join(path.strip_prefix(folder).ok()?)))
+fn rebase(folders: &[StateFolder], path: &Path) -> Option<PathBuf> {
+    folders.iter().find_map(|folder| Some(folder.real.join(path.strip_prefix(&folder.path).ok()?)))
 }
 
 /// A path without links. What does not exist yet is below what does, if it will be made.
@@ -112,7 +97,7 @@ fn settled(facts: &JailFacts<'_>, path: &Path, is_made: bool) -> Option<PathBuf>
 fn check_links(
     facts: &JailFacts<'_>,
     state: &AgentState,
-    folders: &[(PathBuf, PathBuf)],
+    folders: &[StateFolder],
 ) -> Result<(), JailRefusal> {
     for entry in &state.entries {
         let is_checked = entry.list.is_written_through() && entry.form != StateForm::Prefix;
@@ -124,24 +109,23 @@ fn check_links(
     Ok(())
 }
 
-/// Settings that are links to what the jail does not show.
-fn warnings(
-    rules: &RuleSet<'_>,
-    facts: &JailFacts<'_>,
-    state: &AgentState,
-    folders: &[(PathBuf, PathBuf)],
-) -> Vec<String> {
-    let settings = state.entries.iter().filter(|entry| entry.list == StateList::Settings);
-    let unseen = settings.filter_map(|entry| {
-        let want = rebase(folders, &entry.path)?;
-        let target = (facts.real_path)(&entry.path).filter(|target| *target != want)?;
-        let is_asked_for = facts.read.iter().any(|read| target.starts_with(read));
-        let warning = format!(
-            "{} is a link to {}, which the jail does not show; add that to [jail] read",
-            entry.path.display(),
-            target.display()
-        );
-        (!is_asked_for && !rules.is_visible(&target)).then_some(warning)
-    });
-    unseen.collect()
+/// A warning, if a setting is a link to what the jail does not show.
+fn unseen_link(rules: &RuleSet<'_>, facts: &JailFacts<'_>, path: &Path, want: &Path) -> Option<String> {
+    let target = (facts.real_path)(path).filter(|target| target != want)?;
+    let is_named = facts.read.iter().any(|read| target.starts_with(read));
+    let warning = format!(
+        "{} is a link to {}, which the jail does not show; add that to [jail] read",
+        path.display(),
+        target.display()
+    );
+    (!is_named && !rules.is_visible(&target)).then_some(warning)
 }
+
+/// The entries of one list that are files or directories.
+fn named_entries(state: &AgentState, list: StateList) -> impl Iterator<Item = &super::StateEntry> {
+    state.entries.iter().filter(move |entry| entry.list == list && entry.form != StateForm::Prefix)
+}
+
+#[cfg(test)]
+#[path = "agent_state_tests.rs"]
+mod tests;

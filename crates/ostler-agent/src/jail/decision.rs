@@ -19,6 +19,10 @@ pub struct RunJail {
     /// Directories that must exist before the start, for their owner alone. Each is one that Ostler or the agent makes
     /// itself. Made without following links.
     pub create: Vec<PathBuf>,
+    /// Files to copy before the start, unless they were.
+    pub copies: Vec<StateCopy>,
+    /// The sign-in that has to be kept in step with the user's.
+    pub sign_in: Option<JailSignIn>,
     /// What the agent's environment gains and loses.
     pub environment: JailEnvironment,
     /// What was requested and no wall enforces, a phrase each.
@@ -44,9 +48,39 @@ pub struct JailEnvironment {
     pub removed: Vec<String>,
 }
 
+/// A file of the user's of which a run gets a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateCopy {
+    /// The user's.
+    pub from: PathBuf,
+    /// The copy, in the private directory of the run.
+    pub to: PathBuf,
+}
+
+/// A sign-in that jailed agents share with the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JailSignIn {
+    /// The user's file, which the jail shows.
+    pub file: PathBuf,
+    /// The directory in which all jailed agents lock it.
+    pub folder: PathBuf,
+    /// The names of the locks, there and beside the user's file.
+    pub locks: &'static [&'static str],
+}
+
+/// Where all jailed runs of an agent lock its sign-in.
+pub(super) fn sign_in_folder(facts: &JailFacts<'_>) -> PathBuf {
+    facts.ostler_home.join("sign-in").join(facts.agent.package().slot)
+}
+
 /// The private home directory of a run.
 pub(super) fn private_home(private: &Path) -> PathBuf {
     private.join("home")
+}
+
+/// The directory for what is in the place of the agent's own directories.
+pub(super) fn private_state(private: &Path) -> PathBuf {
+    private.join("state")
 }
 
 /// The directory for temporary files of a run.
@@ -71,7 +105,7 @@ impl RunJail {
         grant_system(&mut rules, facts, &boundary);
         grant_own(&mut rules, facts);
         repository::grant(&mut rules, facts, repository);
-        let warnings = agent_state::grant(&mut rules, facts, &boundary)?;
+        let state = agent_state::grant(&mut rules, facts, &boundary)?;
         for path in facts.read {
             rules.read(path);
         }
@@ -91,9 +125,11 @@ impl RunJail {
         Ok(Self {
             policy: found.policy,
             create: found.create,
+            copies: state.copies,
+            sign_in: state.sign_in,
             environment: JailEnvironment { set, removed: environment::removed(facts) },
             not_enforced: not_enforced(facts),
-            warnings,
+            warnings: state.warnings,
             cache_variables: found.cache_variables,
             level: facts.level,
             workspace: facts.workspace.to_owned(),
@@ -151,7 +187,7 @@ fn grant_system(rules: &mut RuleSet<'_>, facts: &JailFacts<'_>, boundary: &Bound
 }
 
 /// Puts `source` in the place of a path that leads to `real`, whatever is readable there.
-fn substitute(rules: &mut RuleSet<'_>, path: &Path, real: PathBuf, source: &Path) {
+pub(super) fn substitute(rules: &mut RuleSet<'_>, path: &Path, real: PathBuf, source: &Path) {
     let is_link = path != real;
     rules.push(real, Access::Substitute { source: source.to_owned() });
     if is_link {

@@ -1,7 +1,9 @@
 //! What the decision about a jail is made from. `ostler-process` gathers it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::JailKind;
 use crate::agent::{Agent, Permissions};
 
 /// A permission level that a jail enforces. `all` has no jail.
@@ -45,6 +47,8 @@ pub enum CacheLayers<'a> {
 /// What the policy of a run's jail is decided from. Paths are absolute.
 #[derive(Clone, Copy)]
 pub struct JailFacts<'a> {
+    /// The wall.
+    pub kind: JailKind,
     /// The agent.
     pub agent: &'a dyn Agent,
     /// What it may do.
@@ -84,6 +88,8 @@ pub struct JailFacts<'a> {
     pub canary: &'a Path,
     /// A path with its links resolved; `None` if it does not exist.
     pub real_path: &'a dyn Fn(&Path) -> Option<PathBuf>,
+    /// The names in a directory; none if it cannot be read.
+    pub entries: &'a dyn Fn(&Path) -> Vec<OsString>,
 }
 
 /// The repositories that a workspace has to do with. Nothing here was believed because a file in the workspace says so.

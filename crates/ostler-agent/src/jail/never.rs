@@ -268,6 +268,7 @@ impl Boundary {
 fn exempt(facts: &JailFacts<'_>) -> Vec<PathBuf> {
     let mut exempt = vec![facts.private.to_owned(), super::program::tree(facts.program)];
     exempt.push(facts.ostler_program.to_owned());
+    exempt.push(super::decision::sign_in_folder(facts));
     exempt.extend_from_slice(facts.own);
     if let CacheLayers::Variables(layers) = facts.caches {
         exempt.push(layers.to_owned());

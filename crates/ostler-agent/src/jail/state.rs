@@ -29,12 +29,29 @@ impl StatePlaces<'_> {
 /// What an agent keeps on disk for itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentState {
-    /// Its directories. What is in them and in none of the entries is [`StateList::Private`].
+    /// Its directories. What is in them and in none of the entries is [`StateList::Settings`]: a setting may name a script
+    /// anywhere in there.
     pub directories: Vec<PathBuf>,
+    /// Those of its directories that are written through as a whole, because the records of sessions in them are a
+    /// database, whose files come and go. What a later start obeys must not be in them.
+    pub databases: Vec<PathBuf>,
     /// Files and directories in or beside them, each in the list that it belongs to.
     pub entries: Vec<StateEntry>,
     /// Directories that it makes itself when they are missing, and that must exist before it starts to be granted.
     pub create: Vec<PathBuf>,
+    /// The sign-in that its processes refresh under a lock.
+    pub sign_in: Option<SignIn>,
+}
+
+/// A sign-in that processes refresh under a lock: a directory beside the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignIn {
+    /// The file with the tokens.
+    pub file: PathBuf,
+    /// The variable that names the directory of the file and of its locks.
+    pub variable: &'static str,
+    /// The names of the locks.
+    pub locks: &'static [&'static str],
 }
 
 /// A file or directory of an agent.
@@ -68,8 +85,10 @@ pub enum StateList {
     Sessions,
     /// Private per run, and not written by a run: settings and instructions that the agent obeys at its next start.
     Settings,
-    /// Private per run, and written by a run: caches, locks, process ids, trust entries.
+    /// Private per run, and empty at first: caches, locks, process ids.
     Private,
+    /// Private per run, and at first a copy of the user's: what an agent reads and writes, trust entries among it.
+    Copied,
     /// Hidden: session records of other projects.
     Hidden,
 }
@@ -79,7 +98,7 @@ impl StateList {
     pub fn is_written_through(self) -> bool {
         match self {
             Self::Credentials | Self::Sessions => true,
-            Self::Settings | Self::Private | Self::Hidden => false,
+            Self::Settings | Self::Private | Self::Copied | Self::Hidden => false,
         }
     }
 }
@@ -107,8 +126,14 @@ impl AgentState {
             }
         };
         let entries = self.entries.iter().filter(holds);
-        let deepest = entries.max_by_key(|entry| entry.path.components().count()).map(|entry| entry.list);
-        let is_inside = || self.directories.iter().any(|folder| path.starts_with(folder));
-        deepest.or_else(|| is_inside().then_some(StateList::Private))
+        let depth = |path: &Path| path.components().count();
+        let deepest = entries.max_by_key(|entry| depth(&entry.path));
+        let inside = self.directories.iter().filter(|folder| path.starts_with(folder));
+        match (deepest, inside.max_by_key(|folder| depth(folder))) {
+            (Some(entry), Some(folder)) if depth(&entry.path) < depth(folder) => Some(StateList::Settings),
+            (Some(entry), _) => Some(entry.list),
+            (None, Some(_)) => Some(StateList::Settings),
+            (None, None) => None,
+        }
     }
 }

@@ -1,15 +1,18 @@
 //! A machine for tests: which paths exist, which are links.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{
-    CacheLayers, ConfigWrites, GitFacts, Grant, JailFacts, JailLevel, JailRefusal, Repository, RunJail,
+    CacheLayers, ConfigWrites, GitFacts, Grant, JailFacts, JailKind, JailLevel, JailRefusal, Repository,
+    RunJail,
 };
 use crate::agent::Agent;
 use crate::agents::Claude;
 
 pub(super) struct World {
+    pub(super) kind: JailKind,
     pub(super) agent: &'static dyn Agent,
     pub(super) level: JailLevel,
     pub(super) config_writes: ConfigWrites,
@@ -75,6 +78,7 @@ impl Default for World {
         ];
         let program = "/home/me/.local/share/ostler/agents/claude/2/node_modules/@anthropic-ai/x/claude";
         Self {
+            kind: JailKind::Namespace,
             agent: &Claude,
             level: JailLevel::Edits,
             config_writes: ConfigWrites::Guarded,
@@ -141,6 +145,14 @@ impl World {
         self.paths.iter().any(|known| known.starts_with(&real)).then_some(real)
     }
 
+    /// The names in a directory.
+    fn entries(&self, folder: &Path) -> Vec<OsString> {
+        let paths = self.paths.iter().chain(self.links.keys());
+        let below = paths.filter_map(|path| path.strip_prefix(folder).ok()?.components().next());
+        let names: BTreeSet<OsString> = below.map(|name| name.as_os_str().to_owned()).collect();
+        names.into_iter().collect()
+    }
+
     /// A path without its links; nothing if they lead in circles.
     fn resolve(&self, path: &Path, links_left: usize) -> Option<PathBuf> {
         let mut real = PathBuf::new();
@@ -156,6 +168,7 @@ impl World {
     pub(super) fn decide(&self) -> Result<RunJail, JailRefusal> {
         let layers = Path::new("/home/me/.local/share/ostler/layers/work");
         RunJail::decide(&JailFacts {
+            kind: self.kind,
             agent: self.agent,
             level: self.level,
             config_writes: self.config_writes,
@@ -178,6 +191,7 @@ impl World {
             },
             canary: Path::new("/home/me/.local/share/ostler/runs/1/canary"),
             real_path: &|path| self.real_path(path),
+            entries: &|folder| self.entries(folder),
         })
     }
 

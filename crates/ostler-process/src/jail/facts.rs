@@ -4,13 +4,15 @@
 mod nested;
 mod repository;
 
-use std::fs::DirBuilder;
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ostler_agent::jail::{GitFacts, Wanted};
-use rustix::fs::Access;
+use ostler_agent::jail::{GitFacts, StateCopy, Wanted};
+use rustix::fs::{Access, Mode, OFlags};
+use rustix::io::Errno;
 
 pub use nested::{DEEPEST, MOST_DIRECTORIES, MOST_ENTRIES};
 
@@ -26,6 +28,37 @@ pub fn git_facts(workspace: &Path) -> GitFacts {
 /// A path with its links resolved; `None` if it does not exist.
 pub fn real_path(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
+}
+
+/// Names in one of an agent's own directories that are looked at: each that is shown costs a mount.
+const MOST_STATE_ENTRIES: usize = 512;
+
+/// The names in one of an agent's own directories, in their order; none if it cannot be read.
+pub fn state_entries(folder: &Path) -> Vec<OsString> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).take(MOST_STATE_ENTRIES).collect();
+    names.sort();
+    names
+}
+
+/// Copies files that a run begins with, unless it has them already. One that is a link is not copied: whoever made the
+/// link would decide what the jail shows.
+pub fn copy_state(copies: &[StateCopy]) -> io::Result<()> {
+    for StateCopy { from, to } in copies.iter().filter(|copy| copy.to.symlink_metadata().is_err()) {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut source = match rustix::fs::open(from, flags, Mode::empty()) {
+            Ok(source) => File::from(source),
+            // The agent begins without it.
+            Err(Errno::NOENT | Errno::LOOP | Errno::ACCESS) => continue,
+            Err(errno) => return Err(errno.into()),
+        };
+        if !source.metadata()?.is_file() {
+            continue;
+        }
+        let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+        io::copy(&mut source, &mut copy)?;
+    }
+    Ok(())
 }
 
 /// Whether the user could read or change a path without a jail. What does not exist can be changed if it could be made.

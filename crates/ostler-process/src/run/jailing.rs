@@ -6,15 +6,15 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use ostler_agent::jail::{Access, JailKind, JailReport, Rule, RunJail};
+use ostler_agent::jail::{Access, JailKind, JailPolicy, JailReport, Rule, RunJail};
 use tokio::sync::Mutex;
 
 use crate::contain::{Ahead, Contained, Spawn, StartError};
-use crate::jail::facts::{create_directories, real_path};
+use crate::jail::facts::{copy_state, create_directories, real_path};
 use crate::jail::layers::Layers;
-use crate::jail::{Canary, Jail, Namespaces};
+use crate::jail::{Canary, Jail, Namespaces, SignInSync};
 
 /// The wall around the processes of a run, as it was decided.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct PlannedJail {
     wall: Mutex<Wall>,
     /// Where empty directories are that stand in the place of masked ones.
     empty: PathBuf,
+    /// Begins with the first process.
+    sign_in: OnceLock<Option<SignInSync>>,
     /// Held by this run alone. Released after the namespaces in which they are mounted.
     _layers: Option<Layers>,
 }
@@ -47,6 +49,8 @@ impl PlannedJail {
     /// The wall for a process that shares it with no other, with the variables of that process changed as it needs it.
     pub fn prepare(&self, env: &mut Vec<(OsString, OsString)>) -> io::Result<Jail> {
         create_directories(&self.decision.create)?;
+        copy_state(&self.decision.copies)?;
+        self.share_sign_in();
         self.change_environment(env);
         Ok(Jail { kind: self.kind, policy: self.decision.policy.clone() })
     }
@@ -59,7 +63,8 @@ impl PlannedJail {
 
     /// A wall that no process stands behind yet.
     pub fn new(kind: JailKind, decision: RunJail, canary: Canary) -> Self {
-        Self { kind, decision, canary, wall: Mutex::default(), empty: PathBuf::new(), _layers: None }
+        let (wall, sign_in) = (Mutex::default(), OnceLock::new());
+        Self { kind, decision, canary, wall, empty: PathBuf::new(), sign_in, _layers: None }
     }
 
     /// With the layers that its decision names.
@@ -122,14 +127,16 @@ impl PlannedJail {
         decision: &RunJail,
         masks: &[PathBuf],
     ) -> Result<Spawn<'a>, StartError> {
+        let fault = |detail: &str| {
+            let (kind, detail) = (self.kind, detail.to_owned());
+            move |source| StartError::Jail { kind, detail, source }
+        };
         let make = |folders: &[PathBuf]| {
-            create_directories(folders).map_err(|source| StartError::Jail {
-                kind: self.kind,
-                detail: "could not make its directories".to_owned(),
-                source,
-            })
+            create_directories(folders).map_err(fault("could not make its directories"))
         };
         make(&decision.create)?;
+        copy_state(&decision.copies).map_err(fault("could not copy the agent's own files"))?;
+        self.share_sign_in();
         decision.environment.change(&mut spawn.env);
         let mut policy = decision.policy.clone();
         for (index, path) in masks.iter().enumerate() {
@@ -148,9 +155,31 @@ impl PlannedJail {
         Ok(spawn)
     }
 
+    /// Keeps the agent's sign-in in step with the user's, from the first process on. Without it a run can use the sign-in
+    /// all the same.
+    fn share_sign_in(&self) {
+        self.sign_in.get_or_init(|| {
+            let started = SignInSync::start(self.decision.sign_in.as_ref()?);
+            let fault = |error: &io::Error| {
+                tracing::warn!(target: "ostler::run", %error, "the sign-in of a jailed agent is not kept in step");
+            };
+            started.inspect_err(fault).ok()
+        });
+    }
+
     /// Changes the variables of a process as the wall needs it. Idempotent.
     pub fn change_environment(&self, env: &mut Vec<(OsString, OsString)>) {
         self.decision.environment.change(env);
+    }
+
+    /// Where the host has what a process behind the wall finds at `path`.
+    pub fn host_path(&self, path: &Path) -> PathBuf {
+        self.substitutes().map_or_else(|| path.to_owned(), |policy| policy.host_path(path))
+    }
+
+    /// The policy, if other files are in the place of some.
+    pub fn substitutes(&self) -> Option<&JailPolicy> {
+        (self.kind == JailKind::Namespace).then_some(&self.decision.policy)
     }
 
     /// The program that a command would start outside, if it is not visible inside.

@@ -38,7 +38,11 @@ impl<'a> Run<'a> {
             decoder,
             pty,
             size: plan.terminal_size,
-            whence: Whence { env, workspace: plan.workspace.clone() },
+            whence: Whence {
+                env,
+                workspace: plan.workspace.clone(),
+                policy: plan.jail.as_ref().and_then(|jail| jail.substitutes()).cloned(),
+            },
             own_pid: child.own_pid().unwrap_or(child.pid()),
             pid: child.pid(),
             session: plan.session_of(attempt),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::{Agent, TranscriptPlace, Whereabouts};
 use ostler_agent::framer::Frame;
+use ostler_agent::jail::JailPolicy;
 use ostler_agent::record::Record;
 use ostler_agent::terminal::{Interactive, StateFile};
 use serde_json::Value;
@@ -24,9 +25,15 @@ pub struct Whence {
     pub env: Vec<(OsString, OsString)>,
     /// The folder that it is started in: absolute, with links resolved.
     pub workspace: PathBuf,
+    /// What a jail has in the place of other files.
+    pub policy: Option<JailPolicy>,
 }
 
 impl Whence {
+    fn host_path(&self, path: PathBuf) -> PathBuf {
+        self.policy.as_ref().map_or_else(|| path.clone(), |policy| policy.host_path(&path))
+    }
+
     fn ask<T>(&self, session: &str, question: impl FnOnce(&Whereabouts<'_>) -> T) -> T {
         let variable = |name: &str| {
             let found = self.env.iter().rev().find(|(known, _)| known == OsStr::new(name));
@@ -68,6 +75,7 @@ impl Files {
     /// Of the process with this number, as it knows itself and as we know it.
     pub(super) fn new(interactive: &'static dyn Interactive, whence: Whence, own: u32, ours: u32) -> Self {
         let state = whence.ask("", |whereabouts| interactive.state_file(whereabouts, own));
+        let state = whence.host_path(state);
         let tail = Tail::new([Place::Whole(state.clone())]);
         Self {
             whence,
@@ -178,7 +186,7 @@ mod tests {
     async fn the_state_of_another_process_is_not_believed() {
         let folder = tempfile::tempdir().unwrap();
         let env = vec![("CLAUDE_CONFIG_DIR".into(), folder.path().into())];
-        let whence = Whence { env, workspace: folder.path().to_owned() };
+        let whence = Whence { env, workspace: folder.path().to_owned(), policy: None };
         let own = std::process::id();
         let files = Files::new(ClaudeTerminal.interactive().unwrap(), whence, own, own);
         assert_eq!(files.state(), None, "there is none yet");
@@ -202,7 +210,7 @@ mod tests {
     #[tokio::test]
     async fn a_line_that_is_no_record_is_counted_and_passed_over() {
         let folder = tempfile::tempdir().unwrap();
-        let whence = Whence { env: Vec::new(), workspace: folder.path().to_owned() };
+        let whence = Whence { env: Vec::new(), workspace: folder.path().to_owned(), policy: None };
         let mut files = Files::new(ClaudeTerminal.interactive().unwrap(), whence, 1, 1);
         let path = folder.path().join("x.jsonl");
         fs::write(&path, "{\"a\":1}\n{\"b\":\nwords\n\n{\"c\":3}\n{\"half\":").unwrap();

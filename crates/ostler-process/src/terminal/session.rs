@@ -201,6 +201,7 @@ impl Session {
         let Opening { agent, program, args, env, workspace, permissions, session, size, name, guard, jail } =
             opening;
         let interactive = agent.interactive().ok_or(SessionError::NoTerminal { agent: agent.name() })?;
+        let policy = jail.as_ref().and_then(Jail::substitutes).cloned();
         let mut child = Contained::start(Spawn {
             program,
             args,
@@ -221,7 +222,7 @@ impl Session {
             decoder: agent.decoder(None),
             pty,
             size,
-            whence: Whence { env, workspace },
+            whence: Whence { env, workspace, policy },
             own_pid: child.own_pid().unwrap_or(pid),
             pid,
             session: session.clone(),

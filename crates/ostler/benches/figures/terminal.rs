@@ -60,7 +60,7 @@ async fn from_record_to_event() {
         decoder: ClaudeTerminal.decoder(None),
         pty,
         size: Size::USUAL,
-        whence: Whence { env, workspace },
+        whence: Whence { env, workspace, policy: None },
         own_pid: std::process::id(),
         pid: std::process::id(),
         session: Some(session.to_owned()),

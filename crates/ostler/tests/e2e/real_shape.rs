@@ -16,6 +16,7 @@ mod folders;
 mod hostile;
 mod jailed_memory;
 mod limits;
+mod own_files;
 mod profiles;
 mod programs;
 mod provider;
@@ -23,6 +24,7 @@ mod proxied;
 mod served;
 mod served_jail;
 mod settings;
+mod sign_in;
 mod toolchains;
 mod walled;
 

@@ -1,7 +1,13 @@
 //! What Claude Code keeps on disk.
 
 use super::transcript::slug;
-use crate::jail::state::{AgentState, StateList, StatePlaces};
+use crate::jail::state::{AgentState, SignIn, StateList, StatePlaces};
+
+/// Names the directory of the sign-in, where that is not the one of the settings.
+const STORAGE: &str = "CLAUDE_SECURESTORAGE_CONFIG_DIR";
+
+/// Locks of the sign-in: one while tokens are refreshed, one while the file is written.
+const LOCKS: &[&str] = &[".oauth_refresh.lock", ".storage-write.lock"];
 
 /// Settings and instructions that a run does not write and that the next start obeys.
 const SETTINGS: &[&str] = &[
@@ -17,7 +23,7 @@ const SETTINGS: &[&str] = &[
     "skills/",
 ];
 
-/// What a run writes, and no later one needs.
+/// What a run writes, and neither the user nor a later run needs.
 const PRIVATE: &[&str] = &[
     "backups/",
     "cache/",
@@ -26,7 +32,6 @@ const PRIVATE: &[&str] = &[
     "history.jsonl",
     "ide/",
     "plans/",
-    "plugins/",
     "session-env/",
     "sessions/",
     "shell-snapshots/",
@@ -40,15 +45,20 @@ pub(super) fn state(places: &StatePlaces<'_>) -> AgentState {
     let settings = places.folder("CLAUDE_CONFIG_DIR", ".claude");
     let projects = settings.join("projects");
     let project = format!("{}/", slug(places.workspace));
-    let mut state = AgentState { directories: vec![settings.clone()], ..AgentState::default() };
-    state.add(StateList::Credentials, &settings, &[".credentials.json"]);
+    // It writes beside the plugins that the user installed.
+    let directories = vec![settings.clone(), settings.join("plugins")];
+    let mut state = AgentState { directories, ..AgentState::default() };
+    // An empty value of the variable means the usual directory.
+    let sign_in = places.named(STORAGE).unwrap_or_else(|| settings.clone());
+    state.add(StateList::Credentials, &sign_in, &[".credentials.json"]);
+    state.sign_in = Some(SignIn { file: sign_in.join(".credentials.json"), variable: STORAGE, locks: LOCKS });
     state.add(StateList::Hidden, &settings, &["projects/"]);
     state.add(StateList::Sessions, &projects, &[&project]);
     state.add(StateList::Settings, &settings, SETTINGS);
     state.add(StateList::Private, &settings, PRIVATE);
     // With `CLAUDE_CONFIG_DIR` it is in there.
     let general = if places.named("CLAUDE_CONFIG_DIR").is_some() { &settings } else { places.home };
-    state.add(StateList::Private, general, &[".claude.json"]);
+    state.add(StateList::Copied, general, &[".claude.json"]);
     state.create = vec![settings, projects.join(slug(places.workspace))];
     state
 }

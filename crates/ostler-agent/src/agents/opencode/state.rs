@@ -3,7 +3,11 @@
 use crate::jail::state::{AgentState, StateEntry, StateForm, StateList, StatePlaces};
 
 /// One database for all projects. `storage/` is what earlier versions had in its place.
-const SESSIONS: &[&str] = &["opencode.db*", "opencode-*", "snapshot/", "storage/"];
+const SESSIONS: &[&str] = &["opencode.db*", "opencode-*", "storage/"];
+
+/// What a run writes beside it, and what of it a later start would execute: programs, and repositories of git whose
+/// configuration names programs.
+const PRIVATE: &[&str] = &["bin/", "log/", "repos/", "snapshot/", "tool-output/"];
 
 /// Settings and instructions that the next start obeys, code among them.
 const SETTINGS: &[&str] = &[
@@ -36,13 +40,17 @@ pub(super) fn state(places: &StatePlaces<'_>) -> AgentState {
     let mut state = AgentState::default();
     state.add(StateList::Credentials, &data, &["auth.json", "mcp-auth.json"]);
     state.add(StateList::Sessions, &data, SESSIONS);
-    state.add(StateList::Private, &data, &["bin/", "log/", "repos/", "tool-output/"]);
+    state.add(StateList::Private, &data, PRIVATE);
     state.add(StateList::Settings, &config, SETTINGS);
-    state.add(StateList::Private, &config, &[".gitignore", "package.json", "bun.lock", "node_modules/"]);
+    state.add(StateList::Copied, &config, &[".gitignore", "package.json", "bun.lock"]);
+    state.add(StateList::Copied, &cache, &["models.json", "version"]);
     let named = ["OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR"].into_iter().filter_map(|name| places.named(name));
-    let settings = |path| StateEntry { path, form: StateForm::Directory, list: StateList::Settings };
-    state.entries.extend(named.map(settings));
+    let entry = |path, list| StateEntry { path, form: StateForm::Directory, list };
+    state.entries.extend(named.map(|path| entry(path, StateList::Settings)));
+    state.entries.push(entry(kept.clone(), StateList::Private));
+    state.databases = vec![data.clone()];
+    state.create = PRIVATE.iter().map(|name| data.join(name)).collect();
     state.directories = vec![data, config, cache, kept];
-    state.create = state.directories.clone();
+    state.create.extend_from_slice(&state.directories);
     state
 }

@@ -440,5 +440,9 @@ fn place(plan: &Plan<'_>, session: &str) -> Option<TranscriptPlace> {
     };
     let home = variable("HOME").map(PathBuf::from).or_else(std::env::home_dir).unwrap_or_default();
     let whereabouts = Whereabouts { home: &home, variable: &variable, workspace: &plan.workspace, session };
-    plan.agent.transcript(&whereabouts)
+    let place = plan.agent.transcript(&whereabouts)?;
+    Some(match &plan.jail {
+        Some(jail) => place.relocate(|path| jail.host_path(path)),
+        None => place,
+    })
 }
