@@ -180,7 +180,15 @@ impl Launch<'_> {
         let brief = Brief { v: wire::VERSION, mark, tier, demand, leaf: path, joins };
         let mut more: Vec<_> = leaf.iter().map(Leaf::as_fd).collect();
         more.extend(self.joined.iter().flat_map(|joined| joined.as_fds()));
-        send(&ours, &brief, &self.plan, &streams, &more).map_err(fault)?;
+        let sent = send(&ours, &brief, &self.plan, &streams, &more);
+        match sent {
+            // `unshare` may not make the namespace here, and has exited already.
+            Err(source) if tier == Tier::PidNs && source.kind() == io::ErrorKind::BrokenPipe => {
+                reaped(guardian).await;
+                return Err(StartError::Tier { tier, source });
+            }
+            sent => sent.map_err(fault)?,
+        }
         // Ours would keep the pipes open after the agent has closed its own.
         drop(streams);
         ours.set_nonblocking(true).map_err(fault)?;
