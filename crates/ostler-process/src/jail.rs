@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use ostler_agent::jail::{JailKind, JailPolicy, JailReport};
 use rustix::io::Errno;
 
-pub use self::landlock::{LandlockError, LandlockReport, find_abi, restrict};
+pub use self::landlock::{LandlockError, LandlockReport, find_abi, find_remedy, restrict};
 pub use canary::{Canary, CanaryError, read_back};
 pub(crate) use id_map::write_id_maps;
 pub(crate) use namespaces::Namespaces;

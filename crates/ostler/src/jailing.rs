@@ -48,7 +48,7 @@ pub(crate) enum JailFault {
     #[error(
         "permission level `{level}` needs a jail, and none can be set here: namespaces ({namespace}), Landlock ({landlock})"
     )]
-    NoWall { level: &'static str, namespace: String, landlock: String, remedy: Option<String> },
+    NoWall { level: &'static str, namespace: String, landlock: String, remedies: Vec<String> },
 }
 
 impl JailFault {
@@ -59,12 +59,10 @@ impl JailFault {
             Self::Unknown { .. } => {
                 Some(format!("unset {}, or set it to namespace or landlock", walls::FORCE_JAIL))
             }
-            Self::NoWall { remedy, .. } => {
-                let without = "--no-jail leaves it to the agent to keep its permissions";
-                Some(match remedy {
-                    Some(remedy) => format!("`{remedy}`; or {without}"),
-                    None => without.to_owned(),
-                })
+            Self::NoWall { remedies, .. } => {
+                let without = "--no-jail, which leaves it to the agent to keep its permissions";
+                let all: Vec<&str> = remedies.iter().map(String::as_str).chain([without]).collect();
+                Some(all.join("; or "))
             }
         }
     }

@@ -94,9 +94,9 @@ pub enum StartError {
         kind: JailKind,
         /// What failed.
         detail: String,
-        /// Why.
+        /// Why. None if a call succeeded that must not.
         #[source]
-        source: io::Error,
+        source: Option<io::Error>,
     },
     /// A layer that takes the changes of a directory cannot be mounted here.
     #[error("changes cannot be kept apart here: {detail}")]
@@ -171,7 +171,7 @@ impl StartError {
             (Step::Jail, _) => Self::Jail {
                 kind: what.jail.unwrap_or(JailKind::Namespace),
                 detail: detail.unwrap_or_else(|| "could not map the user of the agent".to_owned()),
-                source,
+                source: (errno != 0).then_some(source),
             },
             (Step::Layer, _) => Self::Layer { detail: detail.unwrap_or_default(), source },
             (Step::Folder, Errno::NOENT) => Self::NoFolder { folder: folder() },

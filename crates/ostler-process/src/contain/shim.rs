@@ -99,15 +99,10 @@ fn enter(jail: &Jail, joined: Option<&Namespaces>, status: &mut UnixStream) -> R
         Ok(found) => report(status, &ShimReport::Jailed(found)).map_err(|error| refused(Step::Guard, &error)),
         Err(error) => {
             let step = if error.is_about_layer() { Step::Layer } else { Step::Jail };
-            Err(Refusal { step, errno: error.errno(), detail: Some(describe(&error)) })
+            // Its cause is the error number.
+            Err(Refusal { step, errno: error.errno(), detail: Some(error.to_string()) })
         }
     }
-}
-
-/// An error with its causes.
-fn describe(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn report(status: &mut UnixStream, report: &ShimReport) -> io::Result<()> {

@@ -26,8 +26,9 @@ pub(super) fn drop_all() -> Result<(), JailError> {
     let failed = |action| JailError::at::<Errno>(action, Path::new("/proc/self"));
     set_no_new_privs(true).map_err(failed("give up new privileges of"))?;
     let held = capabilities(None).map_err(failed("read the capabilities of"))?.permitted;
-    // A plain user outside of a namespace has none, and may not change the limit, which nothing can reach any more.
-    if !held.is_empty() {
+    // Without this capability (a plain user outside of a namespace, root in a container or another jail) the limit cannot
+    // be changed. Then `no_new_privs` alone keeps programs of root from getting more than is left here.
+    if held.contains(CapabilitySet::SETPCAP) {
         limit_to_kept()?;
     }
     clear_ambient_capability_set().map_err(failed("drop the ambient capabilities of"))?;

@@ -104,7 +104,7 @@ impl LandlockError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotImplemented | Self::OldAbi { .. } => {
-                Some("Linux 6.2 or newer is needed, built with CONFIG_SECURITY_LANDLOCK".to_owned())
+                Some("use Linux 6.2 or newer, built with CONFIG_SECURITY_LANDLOCK".to_owned())
             }
             Self::NotEnabled => {
                 Some("boot the kernel with landlock in its `lsm=` parameter, e.g. lsm=landlock,…".to_owned())
@@ -120,6 +120,11 @@ pub fn find_abi() -> Result<u32, LandlockError> {
     let status = RestrictSelf::default().no_new_privs(false).apply();
     let status = status.map_err(to_io).map_err(LandlockError::at("look for", Path::new("Landlock")))?;
     abi_of(status.landlock)
+}
+
+/// What would let Landlock work on this machine, if it does not and that is known.
+pub fn find_remedy() -> Option<String> {
+    usable_abi(find_abi()).err()?.hint()
 }
 
 fn abi_of(status: LandlockStatus) -> Result<u32, LandlockError> {

@@ -129,7 +129,7 @@ impl PlannedJail {
     ) -> Result<Spawn<'a>, StartError> {
         let fault = |detail: &str| {
             let (kind, detail) = (self.kind, detail.to_owned());
-            move |source| StartError::Jail { kind, detail, source }
+            move |source| StartError::Jail { kind, detail, source: Some(source) }
         };
         let make = |folders: &[PathBuf]| {
             create_directories(folders).map_err(fault("could not make its directories"))

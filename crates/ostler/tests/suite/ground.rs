@@ -129,11 +129,11 @@ impl Ground {
         ended
     }
 
-    /// Every file and folder that Ostler left in its home, sorted. Locks are not state.
+    /// Every file and folder that Ostler left in its home, sorted. Locks are not state, nor is which wall this machine has.
     pub(crate) fn left(&self) -> Vec<String> {
         fn walk(folder: &Path, root: &Path, found: &mut Vec<String>) {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                if entry.file_name() != ".lock" {
+                if ![".lock", "jail-works"].iter().any(|name| entry.file_name() == *name) {
                     found.push(entry.path().strip_prefix(root).unwrap().display().to_string());
                     if entry.metadata().unwrap().is_dir() {
                         walk(&entry.path(), root, found);

@@ -1,7 +1,7 @@
 //! Which walls this machine can put around an agent.
 
 use ostler_agent::jail::{JailKind, JailReport};
-use ostler_process::jail::{TrialError, try_wall};
+use ostler_process::jail::{TrialError, find_remedy, try_wall};
 
 use super::{Finding, Status};
 use crate::display::with_causes;
@@ -24,7 +24,11 @@ pub(super) async fn find_walls() -> Finding {
         Ok(report) => {
             Finding::new(NAME, Status::Note, format!("{}; {reason}", describe(&report))).with_hint(remedy)
         }
-        Err(error) => Finding::new(NAME, Status::Missing, without_walls(&reason, &error)).with_hint(remedy),
+        Err(error) => {
+            let all: Vec<String> = remedy.into_iter().chain(find_remedy()).collect();
+            let remedy = (!all.is_empty()).then(|| all.join("; or "));
+            Finding::new(NAME, Status::Missing, without_walls(&reason, &error)).with_hint(remedy)
+        }
     }
 }
 

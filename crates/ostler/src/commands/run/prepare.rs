@@ -370,7 +370,6 @@ pub(super) async fn prepare<'a>(
     plan.env.retain(|(name, _)| args.env.iter().all(|(set, _)| name.to_str() != Some(set)));
     plan.env.extend(args.env.iter().map(|(name, value)| (name.into(), value.into())));
     if let Some(wall) = wall {
-        wall.remember(here);
         Canary::remove_left(journal.folder());
         let prisoner = Prisoner {
             agent: plan.agent,
