@@ -94,12 +94,10 @@ pub(crate) fn plan_jail(
     here: &Surroundings,
 ) -> Result<Option<PlannedJail>, JailFault> {
     let Some(level) = JailLevel::of(prisoner.permissions) else { return Ok(None) };
-    let variable = |name: &str| {
-        let found = prisoner.env.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.to_string_lossy().into_owned())
-    };
+    let find = |name: &str| prisoner.env.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    let variable = |name: &str| find(name).map(|value| value.to_string_lossy().into_owned());
     let user_home = here.user_home().unwrap_or_else(|| PathBuf::from("/"));
-    let home = variable("HOME").map_or_else(|| user_home.clone(), PathBuf::from);
+    let home = find("HOME").map_or_else(|| user_home.clone(), PathBuf::from);
     let root = real_path(here.home.root()).unwrap_or_else(|| here.home.root().to_owned());
     let folder = real_path(prisoner.folder).unwrap_or_else(|| prisoner.folder.to_owned());
     let sockets = here.home.sockets(here.variable("XDG_RUNTIME_DIR"));

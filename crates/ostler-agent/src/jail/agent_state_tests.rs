@@ -82,7 +82,7 @@ fn jailed_runs_share_the_directory_in_which_they_lock_the_sign_in() {
     let jail = World::default().jail();
     let variable = "CLAUDE_SECURESTORAGE_CONFIG_DIR";
     let set = |jail: &RunJail| jail.environment.set.iter().find(|(name, _)| name == variable).cloned();
-    assert_eq!(set(&jail), Some((variable.to_owned(), shared.to_owned())));
+    assert_eq!(set(&jail), Some((variable.to_owned(), shared.into())));
     let file = Path::new("/home/me/.claude/.credentials.json");
     assert_eq!(jail.policy.host_path(&Path::new(shared).join(".credentials.json")), file);
     assert_eq!(effect(&jail, &format!("{shared}/.oauth_refresh.lock")), Effect::WritesThrough);

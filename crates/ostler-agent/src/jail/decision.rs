@@ -1,11 +1,12 @@
 //! Decides what the jail of a run shows and lets it change.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::never::{Boundary, Obstacle};
 use super::refusal::{EntryFault, JailRefusal, WorkspaceFault};
 use super::rule_set::{RuleSet, expected, is_visible};
-use super::system::{NO_FILES, READABLE, RESOLVER, SHARED, TEMPORARY};
+use super::system::{NEEDED, NO_FILES, READABLE, RESOLVER, SHARED, TEMPORARY};
 use super::{
     Access, CacheLayers, JailFacts, JailLevel, JailPolicy, Repository, agent_state, environment, program,
     repository, search_path, toolchains,
@@ -43,7 +44,7 @@ pub struct RunJail {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JailEnvironment {
     /// Variables to set.
-    pub set: Vec<(String, String)>,
+    pub set: Vec<(String, OsString)>,
     /// Variables to remove.
     pub removed: Vec<String>,
 }
@@ -105,7 +106,8 @@ impl RunJail {
         grant_system(&mut rules, facts, &boundary);
         grant_own(&mut rules, facts);
         repository::grant(&mut rules, facts, repository);
-        let state = agent_state::grant(&mut rules, facts, &boundary)?;
+        let mut state = agent_state::grant(&mut rules, facts, &boundary)?;
+        state.warnings.extend(warn_of_hidden(facts));
         for path in facts.read {
             rules.read(path);
         }
@@ -120,7 +122,7 @@ impl RunJail {
         let config_guards = repository::guard(&mut rules, facts, repository);
         let found = rules.finish();
         let mut set = environment::temporary(facts);
-        set.push((environment::JAIL_VARIABLE.to_owned(), "1".to_owned()));
+        set.push((environment::JAIL_VARIABLE.to_owned(), "1".into()));
         set.extend(found.set);
         Ok(Self {
             policy: found.policy,
@@ -151,7 +153,7 @@ impl RunJail {
             }
         }
         for (variable, folder) in jail.cache_variables.drain(..) {
-            jail.environment.set.push((variable, folder.display().to_string()));
+            jail.environment.set.push((variable, folder.clone().into_os_string()));
             jail.create.push(folder);
         }
         jail
@@ -276,9 +278,13 @@ fn check_entries(facts: &JailFacts<'_>, boundary: &Boundary) -> Result<(), JailR
         }
     }
     for path in facts.hide {
-        let needed = [facts.private, Path::new("/usr"), facts.program];
-        let fault = match needed.into_iter().find(|needed| needed.starts_with(path)) {
+        let real = |path: &Path| (facts.real_path)(path).unwrap_or_else(|| path.to_owned());
+        let mut needed = [facts.private, facts.program].into_iter().chain(NEEDED.map(Path::new));
+        // Every jail brings these itself.
+        let is_fixed = ["/dev", "/proc", "/sys"].iter().any(|fixed| path.starts_with(fixed));
+        let fault = match needed.find(|needed| real(needed).starts_with(real(path))) {
             _ if !path.is_absolute() => Some(EntryFault::Relative),
+            None if is_fixed && !path.starts_with(facts.workspace) => Some(EntryFault::NoFiles),
             needed => needed.map(|needed| EntryFault::Needed(needed.to_owned())),
         };
         if let Some(reason) = fault {
@@ -286,6 +292,15 @@ fn check_entries(facts: &JailFacts<'_>, boundary: &Boundary) -> Result<(), JailR
         }
     }
     Ok(())
+}
+
+/// What `[jail] hide` names and is missing: a name that was misspelled hides nothing.
+fn warn_of_hidden(facts: &JailFacts<'_>) -> impl Iterator<Item = String> {
+    let missing = facts.hide.iter().filter(|path| (facts.real_path)(path).is_none());
+    missing.map(|path| {
+        let path = path.display();
+        format!("[jail] hide: {path} does not exist, so nothing is hidden; correct the path, or remove it")
+    })
 }
 
 /// Whether a repository may be shown. One around the home directory would show all of it.

@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -151,7 +152,7 @@ fn builds_write_to_layers_above_the_caches() {
     assert_eq!(access(&world, "/home/me/.cargo"), Some(Access::Read));
     let set = world.jail().environment.set;
     let cargo = "/home/me/.local/share/ostler/layers/work/cargo";
-    assert!(set.contains(&("CARGO_HOME".to_owned(), cargo.to_owned())), "{set:?}");
+    assert!(set.contains(&("CARGO_HOME".to_owned(), cargo.into())), "{set:?}");
     world.assert_grants(&[(cargo, Write), ("/home/me/.local/share/ostler/layers", Write)]);
     assert!(!is_visible(&world.jail().policy, Path::new("/home/me/.local/share/ostler/layers/other")));
 }
@@ -171,7 +172,7 @@ fn a_jail_without_its_layers_is_the_one_that_would_have_been_decided_without_ove
     };
     let decided = World { has_overlay: false, ..World::default() }.jail();
     assert_eq!(names(&jail), names(&decided));
-    assert!(jail.environment.set.contains(&("CARGO_HOME".to_owned(), cargo.display().to_string())));
+    assert!(jail.environment.set.contains(&("CARGO_HOME".to_owned(), cargo.into())));
 }
 
 #[test]
@@ -451,10 +452,30 @@ fn entries_of_the_configuration_that_show_or_hide_too_much_are_refused() {
         ("x", EntryFault::Relative),
         ("/", EntryFault::Needed(PRIVATE.into())),
         ("/usr", EntryFault::Needed("/usr".into())),
+        // A link to what is needed, and what is needed behind a link.
+        ("/home/me/link", EntryFault::Needed("/usr".into())),
+        ("/usr/bin", EntryFault::Needed("/bin".into())),
+        ("/bin", EntryFault::Needed("/bin".into())),
+        // Every jail has them, whatever the rules say.
+        ("/proc", EntryFault::NoFiles),
+        ("/dev/shm", EntryFault::NoFiles),
     ] {
-        let refusal = World { hide: vec![path.into()], ..World::default() }.decide().unwrap_err();
+        let world = World { hide: vec![path.into()], ..World::default() };
+        let refusal = world.link("/home/me/link", "/usr").link("/bin", "/usr/bin").decide().unwrap_err();
         assert_eq!(refusal, JailRefusal::Hide { path: path.into(), reason });
+        assert!(refusal.hint().is_some());
     }
+    let world = World { hide: vec!["/dev/shm/x/secret".into()], ..World::default() };
+    assert!(world.works_in("/dev/shm/x").decide().is_ok());
+}
+
+/// A name that was misspelled.
+#[test]
+fn what_is_to_be_hidden_and_is_missing_is_named() {
+    let world = World { hide: vec!["/home/me/wrok".into(), "/home/me/other".into()], ..World::default() };
+    let warnings = world.jail().warnings;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("[jail] hide: /home/me/wrok does not exist"), "{warnings:?}");
 }
 
 #[test]
@@ -480,9 +501,9 @@ fn variables_that_name_sockets_are_removed() {
     let environment = world.jail().environment;
     let want = ["SSH_AUTH_SOCK", "TMUX", "XDG_RUNTIME_DIR", "CONTAINER_HOST", "DISPLAY"];
     assert_eq!(environment.removed, want);
-    let temporary = format!("{PRIVATE}/tmp");
+    let temporary = OsString::from(format!("{PRIVATE}/tmp"));
     let set = |name: &str| (name.to_owned(), temporary.clone());
-    let jailed = ("OSTLER_JAIL".to_owned(), "1".to_owned());
+    let jailed = ("OSTLER_JAIL".to_owned(), "1".into());
     assert_eq!(environment.set, [set("TMPDIR"), set("TEMP"), jailed]);
 }
 

@@ -98,8 +98,8 @@ fn names_socket(name: &OsStr, value: &OsStr) -> bool {
 }
 
 /// The variables for temporary files, and their directory.
-pub(super) fn temporary(facts: &JailFacts<'_>) -> Vec<(String, String)> {
-    let folder = super::decision::temporary(facts.private).display().to_string();
+pub(super) fn temporary(facts: &JailFacts<'_>) -> Vec<(String, OsString)> {
+    let folder = super::decision::temporary(facts.private).into_os_string();
     let names = TEMPORARY.iter().enumerate();
     let set = names.filter(|(at, name)| *at == 0 || (facts.variable)(name).is_some());
     set.map(|(_, name)| ((*name).to_owned(), folder.clone())).collect()
@@ -112,10 +112,7 @@ mod tests {
     #[test]
     fn a_process_with_other_variables_than_the_agent_loses_its_sockets_too() {
         let change = JailEnvironment {
-            set: vec![
-                ("TMPDIR".to_owned(), "/p/tmp".to_owned()),
-                ("CARGO_HOME".to_owned(), "/p/c".to_owned()),
-            ],
+            set: vec![("TMPDIR".to_owned(), "/p/tmp".into()), ("CARGO_HOME".to_owned(), "/p/c".into())],
             removed: vec!["MINE".to_owned()],
         };
         let pairs = |rows: &[(&str, &str)]| {

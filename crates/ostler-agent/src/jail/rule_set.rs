@@ -1,6 +1,7 @@
 //! Collects the rules of a policy, and all that goes with them.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::never::Boundary;
@@ -13,7 +14,7 @@ pub(super) struct RuleSet<'a> {
     boundary: &'a Boundary,
     policy: JailPolicy,
     pub(super) create: Vec<PathBuf>,
-    pub(super) set: Vec<(String, String)>,
+    pub(super) set: Vec<(String, OsString)>,
     pub(super) cache_variables: Vec<(String, PathBuf)>,
 }
 
@@ -38,7 +39,7 @@ impl<'a> RuleSet<'a> {
     /// Sets a variable to a path.
     pub(super) fn set(&mut self, variable: &str, path: &Path) {
         self.set.retain(|(name, _)| name != variable);
-        self.set.push((variable.to_owned(), path.display().to_string()));
+        self.set.push((variable.to_owned(), path.as_os_str().to_owned()));
     }
 
     /// Whether what the host has at `path` can be read.
@@ -152,7 +153,7 @@ fn drop_repeated(rules: &mut Vec<Rule>) {
 pub(super) struct Finished {
     pub(super) policy: JailPolicy,
     pub(super) create: Vec<PathBuf>,
-    pub(super) set: Vec<(String, String)>,
+    pub(super) set: Vec<(String, OsString)>,
     pub(super) cache_variables: Vec<(String, PathBuf)>,
 }
 

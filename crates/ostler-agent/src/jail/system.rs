@@ -19,6 +19,9 @@ pub(super) const READABLE: [&str; 15] = [
     "/var/lib/ca-certificates",
 ];
 
+/// Of these, what no program starts without.
+pub(super) const NEEDED: [&str; 4] = ["/usr", "/bin", "/lib", "/lib64"];
+
 /// Secrets among them, which only root can read on most machines; runs of root are jailed too.
 pub(super) const SECRETS: [&str; 46] = [
     "/etc/shadow",

@@ -299,8 +299,8 @@ fn mount_layers(path: &Path, upper: &Path, work: &Path, target: &Path) -> io::Re
     let host = |path: &Path| below(Path::new(HOST), path);
     let layers = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&layers, "lowerdir", escape_layer(&host(path))?)?;
-    fsconfig_set_string(&layers, "upperdir", host(upper))?;
-    fsconfig_set_string(&layers, "workdir", host(work))?;
+    fsconfig_set_string(&layers, "upperdir", escape_layer(&host(upper))?)?;
+    fsconfig_set_string(&layers, "workdir", escape_layer(&host(work))?)?;
     // The attributes that a user may set.
     fsconfig_set_flag(&layers, "userxattr")?;
     fsconfig_create(&layers)?;
@@ -309,7 +309,7 @@ fn mount_layers(path: &Path, upper: &Path, work: &Path, target: &Path) -> io::Re
     Ok(move_mount(&mounted, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// The lower directory is a list, which colons divide.
+/// Colons divide the list of lower directories, and in all of these paths a backslash escapes what follows it.
 fn escape_layer(path: &Path) -> io::Result<CString> {
     let mut bytes = Vec::new();
     for byte in path.as_os_str().as_bytes() {
