@@ -32,6 +32,8 @@ pub struct Terms {
     pub system_prompt: Option<String>,
     /// What it may do without asking.
     pub permissions: Permissions,
+    /// Whether a client is asked for more.
+    pub asks_client: bool,
     /// Further rules of what it may do, in the agent's own syntax.
     pub allow: Vec<String>,
     /// What is offered to it besides its own tools, in one form: equal texts are equal tools.

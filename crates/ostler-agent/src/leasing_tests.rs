@@ -14,6 +14,7 @@ fn terms(tenant: &str) -> Terms {
         workspace: Place::Own,
         system_prompt: None,
         permissions: Permissions::Deny,
+        asks_client: false,
         allow: Vec::new(),
         tools: String::new(),
     }
@@ -196,6 +197,7 @@ fn every_term_counts() {
         Terms { workspace: Place::Folder(PathBuf::from("/srv")), ..base.clone() },
         Terms { system_prompt: Some("s".to_owned()), ..base.clone() },
         Terms { permissions: Permissions::All, ..base.clone() },
+        Terms { asks_client: true, ..base.clone() },
         Terms { allow: vec!["Bash".to_owned()], ..base.clone() },
         Terms { tools: "[]".to_owned(), ..base },
     ];

@@ -82,6 +82,7 @@ async fn converse(pool: &Pool<Streams>, prompts: Vec<String>) -> Result<(), Box<
         workspace: Place::Own,
         system_prompt: Some("Be short.".to_owned()),
         permissions: Permissions::Deny,
+        asks_client: false,
         allow: Vec::new(),
         tools: String::new(),
     };

@@ -35,6 +35,7 @@ fn terms() -> Terms {
         workspace: Place::Own,
         system_prompt: None,
         permissions: Permissions::Deny,
+        asks_client: false,
         allow: Vec::new(),
         tools: String::new(),
     }

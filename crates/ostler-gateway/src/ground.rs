@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ostler_agent::agent::{Agent, TranscriptPlace, Whereabouts};
 use ostler_agent::canonical::Message;
 use ostler_agent::leasing::{Place, Terms};
+use ostler_agent::repository_config::Masking;
 use ostler_process::contain::{Standby, Survivors};
 use ostler_process::seeding::seed;
 use ostler_process::trust::{Decision, Gate};
@@ -59,8 +60,13 @@ impl TrustGate {
     }
 
     /// Whether an agent that works there may load what is for it. Reads files: not for the runtime's own thread.
-    fn decide(&self, agent: &dyn Agent, workspace: &Path) -> Result<Decision, SessionFailure> {
-        let decided = self.gate.decide(agent, workspace);
+    pub(crate) fn decide(
+        &self,
+        agent: &dyn Agent,
+        workspace: &Path,
+        masking: Masking,
+    ) -> Result<Decision, SessionFailure> {
+        let decided = Gate { masking, ..self.gate.clone() }.decide(agent, workspace);
         let decision = decided.map_err(|error| failure(&error, error.hint()))?;
         if let Some(warning) = decision.warning() {
             let text = format!("{}: {warning}", workspace.display());
@@ -101,19 +107,6 @@ impl Ground {
             (None, Place::Own) => return Err(failed("its folder is not known".to_owned())),
         };
         if path.is_dir() { Ok(path) } else { Err(failed(format!("there is no folder {}", path.display()))) }
-    }
-
-    /// Whether the agent may load what the repository of a workspace brings. Decided at every start: the session before may
-    /// have changed the files.
-    pub(crate) async fn decide_trust(&self, workspace: &Path) -> Result<Decision, SessionFailure> {
-        let (trust, agent, workspace) = (self.trust.clone(), self.agent, workspace.to_owned());
-        let decided = tokio::task::spawn_blocking(move || trust.decide(agent, &workspace));
-        decided.await.unwrap_or_else(|error| Err(failed(error.to_string())))
-    }
-
-    /// The same, for a check before anything is started.
-    pub(crate) fn check_trust(&self, workspace: &Path) -> Result<Decision, SessionFailure> {
-        self.trust.decide(self.agent, workspace)
     }
 
     /// Where workspaces are that were made for sessions.

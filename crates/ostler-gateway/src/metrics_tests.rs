@@ -13,6 +13,7 @@ fn terms(key: &str) -> Terms {
         workspace: Place::Own,
         system_prompt: None,
         permissions: Permissions::Deny,
+        asks_client: false,
         allow: Vec::new(),
         tools: String::new(),
     }

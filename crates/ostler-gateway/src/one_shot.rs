@@ -19,6 +19,7 @@ use ostler_process::trust::Decision;
 use uuid::Uuid;
 
 use crate::ground::{Ground, Own, failed, removed, told};
+use crate::jail::Grant;
 use crate::live::{Keepsake, LiveSession, Noted, Phase, SessionFailure, Slash, Start};
 
 /// Starts sessions of one agent that takes one prompt a process.
@@ -106,11 +107,14 @@ impl Start for OneShots {
         // What it cannot be told is known before anything is started.
         let root = Path::new("/");
         let users_settings = users_settings(agent, &self.0.env);
-        let decision = match &terms.workspace {
-            Place::Own => Decision::Nothing,
-            Place::Folder(folder) => self.0.check_trust(folder)?,
+        let folder = match &terms.workspace {
+            Place::Own => None,
+            Place::Folder(folder) => Some(folder.as_path()),
         };
+        let grant = Grant::without_questions(terms.permissions);
+        let (decision, enforcement) = self.0.check_confinement(grant, folder)?;
         let task = Task {
+            enforcement,
             users_settings: users_settings.as_deref(),
             repository: decision.as_trust(),
             ..Self::task(terms, root, root)
@@ -235,8 +239,8 @@ impl LiveSession for OneShotSession {
     /// What is given to it as its task it never takes for a command.
     async fn ask(&mut self, message: &Message, _slash: Slash) -> Result<(), SessionFailure> {
         let prompt = self.prompt(message)?;
-        let decision = self.ground.decide_trust(&self.workspace).await?;
-        let jail = self.ground.plan_jail(&self.id, self.terms.permissions, &self.workspace).await?;
+        let grant = Grant::without_questions(self.terms.permissions);
+        let confinement = self.ground.confine(&self.id, grant, &self.workspace).await?;
         let opening = Opening {
             agent: self.ground.agent,
             program: self.ground.program.clone(),
@@ -247,6 +251,7 @@ impl LiveSession for OneShotSession {
             prompt: Some(&prompt),
             before: self.session.as_ref().map(|_| self.used),
             permissions: self.terms.permissions,
+            enforcement: confinement.enforcement,
             allow: &self.terms.allow,
             model: self.terms.model.as_deref(),
             system_prompt: self.terms.system_prompt.as_deref(),
@@ -254,8 +259,8 @@ impl LiveSession for OneShotSession {
             name: &self.id,
             guard: self.ground.guard.program().to_owned(),
             ahead: self.ground.guard.take(),
-            repository: decision.as_trust(),
-            jail: jail.as_ref(),
+            repository: confinement.trust.as_trust(),
+            jail: confinement.jail.as_ref(),
         };
         let session = Session::open(opening).await.map_err(|error| SessionFailure::of(Phase::Ask, &error))?;
         self.jail = session.jail().cloned();
@@ -390,6 +395,7 @@ mod tests {
             workspace: Place::Own,
             system_prompt: None,
             permissions: Permissions::Deny,
+            asks_client: false,
             allow: Vec::new(),
             tools: String::new(),
         };

@@ -17,6 +17,7 @@ use ostler_process::stream::{Opening, Session, SessionError};
 use uuid::Uuid;
 
 use crate::ground::{Ground, Own, failure, told};
+use crate::jail::Grant;
 use crate::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
 
 /// Starts sessions of one agent over pipes.
@@ -42,8 +43,8 @@ impl Streams {
         let (Which::Minted(id) | Which::Resumed(id)) = which else {
             return Err(crate::ground::failed("a session must have an id".to_owned()));
         };
-        let decision = self.0.decide_trust(&workspace).await?;
-        let jail = self.0.plan_jail(id, terms.permissions, &workspace).await?;
+        let grant = Grant { permissions: terms.permissions, asks_client: terms.asks_client };
+        let confinement = self.0.confine(id, grant, &workspace).await?;
         let opened = Session::open(Opening {
             agent: self.0.agent,
             program: self.0.program.clone(),
@@ -54,6 +55,7 @@ impl Streams {
             prompt: None,
             before: None,
             permissions: terms.permissions,
+            enforcement: confinement.enforcement,
             allow: &terms.allow,
             model: terms.model.as_deref(),
             system_prompt: terms.system_prompt.as_deref(),
@@ -61,8 +63,8 @@ impl Streams {
             name: id,
             guard: self.0.guard.program().to_owned(),
             ahead: self.0.guard.take(),
-            repository: decision.as_trust(),
-            jail: jail.as_ref(),
+            repository: confinement.trust.as_trust(),
+            jail: confinement.jail.as_ref(),
         });
         opened.await.map_err(|error| failure(&error, hint(&error)))
     }

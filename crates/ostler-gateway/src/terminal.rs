@@ -26,6 +26,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::ground::{Ground, Own, failure, removed, told};
+use crate::jail::{Confinement, Grant};
 use crate::live::{Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
 
 /// How long a program whose turn is over may take to say that it takes a prompt. It takes a tenth of a second.
@@ -41,7 +42,6 @@ pub struct TerminalSession {
     id: String,
     own: Option<PathBuf>,
     private: PathBuf,
-    jail: Option<JailReport>,
     /// What the program needs outside the private folder.
     _profile_link: ProfileLink,
     record: Option<PathBuf>,
@@ -63,44 +63,42 @@ impl Terminals {
         };
         let ground = &self.0;
         let private = ground.private(id);
-        let decision = ground.decide_trust(&workspace).await?;
-        let jail = ground.plan_jail(id, terms.permissions, &workspace).await?;
+        let grant = Grant::without_questions(terms.permissions);
+        let Confinement { trust, enforcement, jail } = ground.confine(id, grant, &workspace).await?;
         let task = Task {
             session: which,
             permissions: terms.permissions,
+            enforcement,
             allow: &terms.allow,
             model: terms.model.as_deref(),
             system_prompt: terms.system_prompt.as_deref(),
             answerer: Some(ground.guard.program()),
             activity: Activity::InTurns,
-            repository: decision.as_trust(),
+            repository: trust.as_trust(),
             ..Task::new("", &workspace, &private)
         };
         let launch = ground.agent.launch(&task).map_err(|error| failure(&error, Some(error.hint.clone())))?;
-        let (mut env, warnings) = launched(&ground.env, &launch);
+        let (env, warnings) = launched(&ground.env, &launch);
         let profile_link = write_launch(&private, &launch, &env, jail.as_ref());
         let profile_link = profile_link.map_err(|error| failure(&error, error.hint()))?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = ground.agent.name(), "{text}");
         }
         let record = ground.record(&workspace, id);
-        let wall = jail.as_ref().map(|jail| jail.prepare(&mut env)).transpose();
-        let wall = wall.map_err(|error| failure(&error, None))?;
         let session = Session::open(Opening {
             agent: ground.agent,
             program: ground.program.clone(),
             args: launch.args.iter().map(OsString::from).collect(),
             env,
             workspace,
-            permissions: terms.permissions,
+            permissions: enforcement.granted(terms.permissions),
             session: Some(id.to_owned()),
             size: Size::USUAL,
             name: id,
             guard: ground.guard.program().to_owned(),
-            jail: wall,
+            jail: jail.as_ref(),
         });
         let session = session.await.map_err(|error| failure(&error, error.hint()))?;
-        let enforced = jail.zip(session.jail().cloned());
         let left_at = record.as_deref().map_or(0, length);
         Ok(TerminalSession {
             session,
@@ -108,7 +106,6 @@ impl Terminals {
             id: id.to_owned(),
             own,
             private,
-            jail: enforced.map(|(jail, enforced)| jail.report(enforced)),
             _profile_link: profile_link,
             record,
             left_at,
@@ -207,7 +204,7 @@ impl LiveSession for TerminalSession {
     }
 
     fn jail(&self) -> Option<JailReport> {
-        self.jail.clone()
+        self.session.jail().cloned()
     }
 
     fn memory(&self) -> u64 {

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::agent::{
-    self, Activity, Agent, Clock, Decision, Decoder, Exit, Order, Permissions, Refusal, Session as Which,
-    Source, Task,
+    self, Activity, Agent, Clock, Decision, Decoder, Enforcement, Exit, Order, Permissions, Refusal,
+    Session as Which, Source, Task,
 };
 use ostler_agent::canonical::{Block, Message};
 use ostler_agent::event::{AgentEvent, Blocked, Usage};
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use crate::contain::{self, Ahead, Contained, Sampler, Spawn, StartError, Stdin, Survivors};
 use crate::profile::{ProfileLink, write_launch};
 use crate::run::writer::Writer;
-use crate::run::{PlannedJail, PrivateError, clock, launched, users_settings};
+use crate::run::{PlannedJail, PrivateError, clock, launched, start_in, users_settings};
 
 /// Read at once: as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
@@ -68,6 +68,8 @@ pub struct Opening<'a> {
     pub before: Option<Usage>,
     /// What it may do without asking.
     pub permissions: Permissions,
+    /// Who enforces that.
+    pub enforcement: Enforcement,
     /// Further rules of what it may do, in its own syntax.
     pub allow: &'a [String],
     /// The model, if not its own choice.
@@ -127,6 +129,7 @@ pub enum AnsweredBy {
 /// A live session.
 pub struct Session {
     agent: &'static dyn Agent,
+    /// What policy allows when it asks.
     permissions: Permissions,
     answered_by: AnsweredBy,
     private: PathBuf,
@@ -175,6 +178,7 @@ impl Session {
         let launch = agent.launch(&Task {
             session,
             permissions,
+            enforcement: opening.enforcement,
             allow: opening.allow,
             model: opening.model,
             system_prompt: opening.system_prompt,
@@ -192,13 +196,11 @@ impl Session {
                 return Err(SessionError::OneShot { agent: agent.name() });
             }
         };
-        let (mut env, warnings) = launched(env, &launch);
+        let (env, warnings) = launched(env, &launch);
         let profile_link = write_launch(&private, &launch, &env, opening.jail)?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = agent.name(), "{text}");
         }
-        let jail = opening.jail.map(|jail| jail.prepare(&mut env)).transpose();
-        let jail = jail.map_err(PrivateError::at(&private))?;
         let spawn = Spawn {
             program,
             args: launch.args.iter().map(OsString::from).collect(),
@@ -207,10 +209,10 @@ impl Session {
             stdin,
             run: opening.name,
             tier: None,
-            jail,
+            jail: None,
             guard: opening.guard,
         };
-        let mut child = Contained::start_ahead(spawn, opening.ahead).await?;
+        let mut child = start_in(opening.jail, spawn, opening.ahead).await?;
         let report = opening.jail.zip(child.jail().cloned());
         let report = report.map(|(jail, enforced)| jail.report(enforced));
         let (writer, _) = Writer::start(child.stdin.take(), launch.stdin);
@@ -219,7 +221,7 @@ impl Session {
         decoder.clock(shown);
         Ok(Self {
             agent,
-            permissions,
+            permissions: opening.enforcement.granted(permissions),
             answered_by: AnsweredBy::Policy,
             private,
             jail: report,

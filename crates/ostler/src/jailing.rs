@@ -14,7 +14,7 @@ use ostler_process::jail::layers::{LAYERS, Layers};
 use ostler_process::jail::{Canary, CanaryError};
 use ostler_process::run::PlannedJail;
 
-pub(crate) use walls::{Wall, choose_wall, forced_wall, forget_walls, remedy};
+pub(crate) use walls::{Wall, best_wall, choose_wall, forget_walls, remedy};
 
 use crate::surroundings::Surroundings;
 
@@ -30,12 +30,6 @@ pub(crate) struct JailTerms {
     pub(crate) hide: Vec<PathBuf>,
 }
 
-impl Default for JailTerms {
-    fn default() -> Self {
-        Self { is_off: false, config_writes: ConfigWrites::Guarded, read: Vec::new(), hide: Vec::new() }
-    }
-}
-
 /// Why there is no jail.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JailFault {
@@ -45,10 +39,29 @@ pub(crate) enum JailFault {
     Canary(#[from] CanaryError),
     #[error("`{}` is not a wall", .name)]
     Unknown { name: String },
-    #[error(
-        "permission level `{level}` needs a jail, and none can be set here: namespaces ({namespace}), Landlock ({landlock})"
-    )]
-    NoWall { level: &'static str, namespace: String, landlock: String, remedies: Vec<String> },
+    #[error(transparent)]
+    NoWall(#[from] NoWall),
+}
+
+/// Why no wall can be set here.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "permission levels `deny` and `edits` need a jail, and none can be set here: namespaces ({namespace}), \
+     Landlock ({landlock})"
+)]
+pub(crate) struct NoWall {
+    namespace: String,
+    landlock: String,
+    /// What helps.
+    remedies: Vec<String>,
+}
+
+impl NoWall {
+    pub(crate) fn hint(&self) -> String {
+        let without = "--no-jail, which leaves it to the agent to keep its permissions";
+        let all: Vec<&str> = self.remedies.iter().map(String::as_str).chain([without]).collect();
+        all.join("; or ")
+    }
 }
 
 impl JailFault {
@@ -59,11 +72,7 @@ impl JailFault {
             Self::Unknown { .. } => {
                 Some(format!("unset {}, or set it to namespace or landlock", walls::FORCE_JAIL))
             }
-            Self::NoWall { remedies, .. } => {
-                let without = "--no-jail, which leaves it to the agent to keep its permissions";
-                let all: Vec<&str> = remedies.iter().map(String::as_str).chain([without]).collect();
-                Some(all.join("; or "))
-            }
+            Self::NoWall(no_wall) => Some(no_wall.hint()),
         }
     }
 }

@@ -183,15 +183,22 @@ impl Launch {
     }
 }
 
-impl Task<'_> {
-    /// What the agent is told that it may do. In a jail it may do everything where the jail lets it change files: commands
-    /// of any kind are then useful, and their effects are confined. Where it may only read, its own rules save it attempts
-    /// that would fail.
-    pub(crate) fn granted(&self) -> Permissions {
-        match (self.enforcement, self.permissions) {
-            (Enforcement::Kernel, Permissions::Edits) => Permissions::All,
-            (Enforcement::Kernel | Enforcement::Agent, level) => level,
+impl Enforcement {
+    /// What an agent with these permissions may do as far as it and our answers decide. In a jail that is everything where
+    /// the jail lets it change files: commands of any kind are then useful, and their effects are confined. Where it may
+    /// only read, its own rules save it attempts that would fail.
+    pub fn granted(self, permissions: Permissions) -> Permissions {
+        match (self, permissions) {
+            (Self::Kernel, Permissions::Edits) => Permissions::All,
+            (Self::Kernel | Self::Agent, level) => level,
         }
+    }
+}
+
+impl Task<'_> {
+    /// What the agent is told that it may do.
+    pub(crate) fn granted(&self) -> Permissions {
+        self.enforcement.granted(self.permissions)
     }
 
     /// That the session has an id of our choice is more than most agents take.

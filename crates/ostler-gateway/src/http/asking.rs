@@ -82,7 +82,7 @@ impl<S: Start> Gateway<S> {
         let model = self.model(visitor, &request.model)?;
         let engine = self.engine(&model, headers)?;
         let slash = slash(model.served.manner, engine, headers)?;
-        let terms = terms(visitor, (model, engine), folder, permissions, &request);
+        let terms = terms(visitor, (model, engine), folder, (permissions, asks), &request);
         let underway = visitor.begin_turn()?;
         let naming = Naming { format, headers, terms: &terms, asks };
         let Addressed { history, mut recorder } = match self.address(visitor, &naming, &request).await {

@@ -109,7 +109,7 @@ pub(super) fn terms(
     visitor: &Visitor,
     (model, engine): (Model, Engine),
     workspace: Place,
-    permissions: Permissions,
+    (permissions, asks_client): (Permissions, bool),
     request: &Request,
 ) -> Terms {
     Terms {
@@ -120,6 +120,7 @@ pub(super) fn terms(
         workspace,
         system_prompt: request.told_to_the_model(),
         permissions,
+        asks_client,
         allow: Vec::new(),
         tools: Toolset { tools: request.tools.clone(), own: visitor.key.policy.own_tools }.form(),
     }

@@ -272,6 +272,7 @@ impl Parked {
                 },
                 "system_prompt": terms.system_prompt,
                 "permissions": terms.permissions.name(),
+                "asks_client": terms.asks_client,
                 "allow": terms.allow,
                 "tools": terms.tools,
             },
@@ -306,6 +307,8 @@ impl Parked {
                 workspace: read_path(&terms["workspace"]).map_or(Place::Own, Place::Folder),
                 system_prompt: text(&terms["system_prompt"]),
                 permissions: Permissions::named(terms["permissions"].as_str()?)?,
+                // Earlier versions did not write it.
+                asks_client: terms["asks_client"] == true,
                 allow: terms["allow"].as_array()?.iter().map(text).collect::<Option<_>>()?,
                 tools: text(&terms["tools"])?,
             },

@@ -14,6 +14,7 @@ fn terms() -> Terms {
         workspace: Place::Folder(PathBuf::from("/srv/stable")),
         system_prompt: None,
         permissions: Permissions::Edits,
+        asks_client: false,
         allow: vec!["Bash(ls)".to_owned()],
         tools: String::new(),
     }

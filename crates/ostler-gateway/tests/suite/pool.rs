@@ -26,6 +26,7 @@ pub(crate) fn terms(tenant: &str) -> Terms {
         workspace: Place::Own,
         system_prompt: None,
         permissions: Permissions::Deny,
+        asks_client: false,
         allow: Vec::new(),
         tools: String::new(),
     }

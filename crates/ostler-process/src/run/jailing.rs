@@ -46,15 +46,6 @@ struct Wall {
 }
 
 impl PlannedJail {
-    /// The wall for a process that shares it with no other, with the variables of that process changed as it needs it.
-    pub fn prepare(&self, env: &mut Vec<(OsString, OsString)>) -> io::Result<Jail> {
-        create_directories(&self.decision.create)?;
-        copy_state(&self.decision.copies)?;
-        self.share_sign_in();
-        self.change_environment(env);
-        Ok(Jail { kind: self.kind, policy: self.decision.policy.clone() })
-    }
-
     /// What is in force and what is not, once the kernel has said what it enforces.
     pub fn report(&self, mut enforced: JailReport) -> JailReport {
         enforced.not_enforced.extend(self.decision.not_enforced.iter().cloned());

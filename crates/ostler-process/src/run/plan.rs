@@ -140,10 +140,7 @@ pub struct Checks<'a> {
 impl Plan<'_> {
     /// What policy answers when the agent asks. In a jail the kernel refuses what it may not do.
     pub(super) fn answered_permissions(&self) -> Permissions {
-        match (self.permissions, self.enforcement) {
-            (Permissions::Edits, Enforcement::Kernel) => Permissions::All,
-            (level, _) => level,
-        }
+        self.enforcement.granted(self.permissions)
     }
 
     /// Whether costs are to be found out from prices.

@@ -27,8 +27,8 @@ use super::driver::{Driver, Start};
 use super::files::Whence;
 use super::pty::Size;
 use super::seat::Seat;
-use crate::contain::{Contained, Exit, Sampler, Spawn, StartError, Stdin, Survivors};
-use crate::jail::Jail;
+use crate::contain::{Exit, Sampler, Spawn, StartError, Stdin, Survivors};
+use crate::run::{PlannedJail, start_in};
 
 /// Orders that may wait. Whoever gives more waits too.
 const ORDERS: usize = 4;
@@ -48,7 +48,7 @@ pub struct Opening<'a> {
     pub env: Vec<(OsString, OsString)>,
     /// Where it works: absolute, with links resolved.
     pub workspace: PathBuf,
-    /// What it may do without asking.
+    /// What policy allows when it asks.
     pub permissions: Permissions,
     /// The session, where it is known before the program says so: one that is resumed, or one whose id was chosen.
     pub session: Option<String>,
@@ -59,7 +59,7 @@ pub struct Opening<'a> {
     /// Our own binary, which guards it.
     pub guard: PathBuf,
     /// The wall around it, or none.
-    pub jail: Option<Jail>,
+    pub jail: Option<&'a PlannedJail>,
 }
 
 /// Why a session cannot be used, or not in this way.
@@ -198,11 +198,25 @@ async fn interrupt(orders: &mpsc::Sender<Order>) -> Option<Result<Left, SessionE
 impl Session {
     /// Starts the program. It need not be ready for a prompt yet: the first one waits for it.
     pub async fn open(opening: Opening<'_>) -> Result<Self, SessionError> {
-        let Opening { agent, program, args, env, workspace, permissions, session, size, name, guard, jail } =
-            opening;
+        let Opening {
+            agent,
+            program,
+            args,
+            mut env,
+            workspace,
+            permissions,
+            session,
+            size,
+            name,
+            guard,
+            jail,
+        } = opening;
         let interactive = agent.interactive().ok_or(SessionError::NoTerminal { agent: agent.name() })?;
-        let policy = jail.as_ref().and_then(Jail::substitutes).cloned();
-        let mut child = Contained::start(Spawn {
+        let policy = jail.and_then(PlannedJail::substitutes).cloned();
+        if let Some(jail) = jail {
+            jail.change_environment(&mut env);
+        }
+        let spawn = Spawn {
             program,
             args,
             env: env.clone(),
@@ -210,12 +224,13 @@ impl Session {
             stdin: Stdin::Terminal(size),
             run: name,
             tier: None,
-            jail,
+            jail: None,
             guard,
-        })
-        .await?;
+        };
+        let mut child = start_in(jail, spawn, None).await?;
         let (pty, place) = (child.terminal.take().ok_or(SessionError::Over)?, workspace.clone());
-        let (pid, report) = (child.pid(), child.jail().cloned());
+        let pid = child.pid();
+        let report = jail.zip(child.jail().cloned()).map(|(jail, enforced)| jail.report(enforced));
         let driver = Driver::new(Start {
             agent,
             interactive,
@@ -302,7 +317,7 @@ impl Session {
         self.pid
     }
 
-    /// What the kernel enforces around it.
+    /// The wall around it, and what that does not keep.
     pub fn jail(&self) -> Option<&JailReport> {
         self.jail.as_ref()
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use ostler_agent::agent::{Agent, Engine, Stage};
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, OpenCode};
+use ostler_agent::jail::ConfigWrites;
 use ostler_agent::leasing::{Limits, Place, Terms};
 use ostler_gateway::engines::Engines;
 use ostler_gateway::ground::{Ground, TrustGate};
@@ -32,11 +33,12 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::jail::ServeJailer;
+use self::jail::{ServeJailer, ServedWall};
 use crate::commands::rehearse::RehearseError;
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::interrupt::Signals;
+use crate::jailing::{JailFault, JailTerms};
 use crate::kept_keys::KeptKeys;
 use crate::surroundings::Surroundings;
 use crate::{display, programs};
@@ -96,6 +98,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     allow_cwd: Vec<PathBuf>,
 
+    /// Let agents enforce their permissions by their own means, without a jail around them.
+    #[arg(long)]
+    no_jail: bool,
+
     /// Print where it listens as JSON.
     #[arg(long)]
     json: bool,
@@ -106,6 +112,8 @@ pub(crate) struct Args {
 pub(crate) enum ServeError {
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error(transparent)]
+    Jail(#[from] JailFault),
     #[error("could not use {} for sessions", .path.display())]
     Shelf {
         path: PathBuf,
@@ -124,6 +132,7 @@ impl ServeError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Open(error) => error.hint(),
+            Self::Jail(fault) => fault.hint(),
             Self::Shelf { .. } => Some("check that Ostler's home can be written to".to_owned()),
             Self::Folder { .. } => Some("name a folder that exists".to_owned()),
         }
@@ -176,6 +185,17 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let mut signals = Signals::listen().map_err(Failure::Runtime)?;
     let guard = Standby::from(std::env::current_exe().map_err(Failure::Runtime)?);
     guard.fill();
+    let terms = JailTerms {
+        is_off: args.no_jail,
+        config_writes: ConfigWrites::Guarded,
+        read: settings.config.jail.read.resolve(),
+        hide: settings.config.jail.hide.resolve(),
+    };
+    let (wall, warning) =
+        ServedWall::choose(&terms, guard.program(), here).await.map_err(ServeError::from)?;
+    if let Some(warning) = warning {
+        display::tell(&format!("warning: {warning}"));
+    }
     let ours = here.variables.clone();
     let scene = match &args.rehearse {
         None => None,
@@ -197,6 +217,8 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         folder: folder.join("private"),
         ostler: guard.program().to_owned(),
         rehearsal_home: scene.as_ref().map(Scene::home),
+        terms,
+        wall,
     });
     let trust = TrustGate::new(here.gate().with_home(home.clone()), |warning| {
         display::tell(&format!("warning: {warning}"));
@@ -270,6 +292,7 @@ fn usual(key: &Key, engine: Engine) -> Terms {
         workspace: Place::Own,
         system_prompt: None,
         permissions: key.policy.permissions,
+        asks_client: false,
         allow: Vec::new(),
         tools: String::new(),
     }

@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use tempfile::NamedTempFile;
 
-use super::JailFault;
+use super::{JailFault, NoWall};
 use crate::display::with_causes;
 use crate::surroundings::Surroundings;
 
@@ -62,6 +62,11 @@ pub(crate) async fn choose_wall(
     if JailLevel::of(permissions).is_none() {
         return Ok(None);
     }
+    best_wall(ostler, here).await
+}
+
+/// The best wall that works here; none if a test wants none.
+pub(crate) async fn best_wall(ostler: &Path, here: &Surroundings) -> Result<Option<Wall>, JailFault> {
     if here.variable(FORCE_JAIL).is_some_and(|name| name == "none") {
         return Ok(None);
     }
@@ -92,12 +97,10 @@ pub(crate) async fn choose_wall(
                 format!("the jail is Landlock alone, because namespaces do not work: {namespace}{helps}");
             Ok(Some(Wall { warning: Some(warning), ..Wall::known(JailKind::Landlock) }))
         }
-        Err(error) => Err(JailFault::NoWall {
-            level: permissions.name(),
-            namespace,
-            landlock: with_causes(&error),
-            remedies: remedy.into_iter().chain(find_landlock_remedy()).collect(),
-        }),
+        Err(error) => {
+            let remedies = remedy.into_iter().chain(find_landlock_remedy()).collect();
+            Err(NoWall { namespace, landlock: with_causes(&error), remedies }.into())
+        }
     }
 }
 
@@ -134,7 +137,7 @@ pub(crate) fn forget_walls(here: &Surroundings) {
 }
 
 /// The wall that a test wants.
-pub(crate) fn forced_wall(here: &Surroundings) -> Result<Option<JailKind>, JailFault> {
+fn forced_wall(here: &Surroundings) -> Result<Option<JailKind>, JailFault> {
     let Some(name) = here.variable(FORCE_JAIL).filter(|name| !name.is_empty()) else { return Ok(None) };
     let known = [JailKind::Namespace, JailKind::Landlock].into_iter().find(|kind| name == kind.name());
     known.map(Some).ok_or_else(|| JailFault::Unknown { name: name.display().to_string() })

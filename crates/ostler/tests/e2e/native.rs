@@ -59,6 +59,8 @@ fn a_question_of_the_real_agent_is_answered_over_the_api() {
     assert!(seen["process"]["pid"].as_u64().unwrap() > 1 && seen["output_tokens"].as_u64().unwrap() > 0);
     assert!(seen["process"]["memory_bytes"].as_u64().unwrap() > 1 << 20, "{seen}");
     assert!(seen["process"]["cpu_seconds"].as_f64().unwrap() > 0.0, "{seen}");
+    // What a client allows is done inside the jail, which lets workspaces be changed.
+    assert_eq!(seen["process"]["jail"]["kind"], "namespace", "{seen}");
     let said = get(&served, &format!("{path}/transcript"));
     let calls = said["messages"].as_array().unwrap().iter().flat_map(|message| message["content"].as_array());
     let calls = calls.flatten().filter(|block| block["type"] == "tool_use").count();

@@ -58,6 +58,7 @@ fn turn() -> Turn {
         workspace: Place::Own,
         system_prompt: None,
         permissions: Permissions::Deny,
+        asks_client: false,
         allow: Vec::new(),
         tools: String::new(),
     };

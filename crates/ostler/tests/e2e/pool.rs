@@ -110,6 +110,7 @@ impl Ground {
             workspace: Place::Own,
             system_prompt: Some("Be short.".to_owned()),
             permissions: Permissions::Deny,
+            asks_client: false,
             allow: Vec::new(),
             tools: tools.to_owned(),
         };

@@ -166,16 +166,26 @@ impl RealShape {
 
     /// Starts `ostler serve` in the caller's directory, for a client that may do everything in the workspace.
     pub(crate) fn serve(&self) -> Served {
+        self.serve_with(&[])
+    }
+
+    /// The same, with these arguments besides.
+    pub(crate) fn serve_with(&self, args: &[&str]) -> Served {
         let mut keys = self.ostler(&["keys", "new", "--permissions", "all", "--json"]);
         keys.args(["--scope", "sessions:read", "--scope", "sessions:write", "--folder"]);
         let made = keys.arg(self.workspace()).output().unwrap();
         let made: Value = serde_json::from_slice(&made.stdout).unwrap();
-        self.serve_again(made["key"].as_str().unwrap())
+        self.start_serving(made["key"].as_str().unwrap(), args)
     }
 
     /// Starts `ostler serve` for a client that has this key already.
     pub(crate) fn serve_again(&self, key: &str) -> Served {
-        let command = self.ostler(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        self.start_serving(key, &[])
+    }
+
+    fn start_serving(&self, key: &str, args: &[&str]) -> Served {
+        let mut command = self.ostler(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        command.args(args);
         Served::by(command, tempfile::tempdir().unwrap(), Some(key.to_owned()))
     }
 

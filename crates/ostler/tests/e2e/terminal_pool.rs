@@ -30,6 +30,7 @@ fn turn(messages: &[Value]) -> Turn {
         workspace: Place::Own,
         system_prompt: None,
         permissions: Permissions::Deny,
+        asks_client: false,
         allow: Vec::new(),
         tools: String::new(),
     };

@@ -162,6 +162,7 @@ impl<S: Start> Gateway<S> {
             workspace,
             system_prompt: opening.system.clone(),
             permissions: Permissions::named(&opening.permissions).unwrap_or(Permissions::Deny),
+            asks_client: opening.ask,
             allow: Vec::new(),
             tools: String::new(),
         })

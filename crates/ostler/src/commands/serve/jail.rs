@@ -1,16 +1,22 @@
-//! The wall around served sessions: that of a run at the same level, decided at every start of a process.
+//! The wall around served sessions: that of a run at the same level. Which one this machine can set is tried when the server
+//! starts; what it lets through is decided at every start of a process.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ostler_agent::agent::Permissions;
+use ostler_agent::jail::{JailKind, JailLevel};
 use ostler_gateway::ground::failure;
 use ostler_gateway::jail::{Jailer, SessionProcess};
 use ostler_gateway::live::SessionFailure;
 use ostler_process::run::PlannedJail;
 
-use crate::jailing::{JailTerms, Prisoner, forced_wall, plan_jail};
+use crate::jailing::{JailFault, JailTerms, NoWall, Prisoner, best_wall, plan_jail};
 use crate::surroundings::Surroundings;
+
+/// What is printed where the user wants no jail.
+const NO_JAIL: &str = "sessions have no jail: agents enforce their permissions by their own means";
 
 /// Decides on the wall around processes of served sessions.
 pub(super) struct ServeJailer {
@@ -21,10 +27,56 @@ pub(super) struct ServeJailer {
     pub(super) ostler: PathBuf,
     /// The home directory of a rehearsal.
     pub(super) rehearsal_home: Option<PathBuf>,
+    pub(super) terms: JailTerms,
+    pub(super) wall: ServedWall,
+}
+
+/// The wall around sessions that may not do everything.
+#[derive(Debug)]
+pub(super) enum ServedWall {
+    /// None, because the user wants none.
+    Off,
+    /// This one.
+    Set(JailKind),
+    /// None can be set: such sessions are refused.
+    Refused(NoWall),
+}
+
+impl ServedWall {
+    /// Tries which wall this machine can set. Also returns a warning if it is weaker than namespaces.
+    pub(super) async fn choose(
+        terms: &JailTerms,
+        ostler: &Path,
+        here: &Surroundings,
+    ) -> Result<(Self, Option<String>), JailFault> {
+        let off = || (Self::Off, Some(NO_JAIL.to_owned()));
+        if terms.is_off {
+            return Ok(off());
+        }
+        match best_wall(ostler, here).await {
+            Ok(None) => Ok(off()),
+            Ok(Some(wall)) => Ok((Self::Set(wall.kind), wall.warning)),
+            Err(JailFault::NoWall(no_wall)) => {
+                let warning = format!("sessions are refused: {no_wall}; {}", no_wall.hint());
+                Ok((Self::Refused(no_wall), Some(warning)))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
 }
 
 impl Jailer for ServeJailer {
+    fn wall(&self, permissions: Permissions) -> Result<Option<JailKind>, SessionFailure> {
+        match &self.wall {
+            _ if JailLevel::of(permissions).is_none() => Ok(None),
+            ServedWall::Off => Ok(None),
+            ServedWall::Set(kind) => Ok(Some(*kind)),
+            ServedWall::Refused(no_wall) => Err(failure(no_wall, Some(no_wall.hint()))),
+        }
+    }
+
     fn plan(&self, process: &SessionProcess) -> Result<Option<PlannedJail>, SessionFailure> {
+        let Some(kind) = self.wall(process.permissions)? else { return Ok(None) };
         let workspace = Some(process.workspace.clone()).filter(|_| process.has_own_workspace);
         let own: Vec<PathBuf> = self.rehearsal_home.iter().cloned().chain(workspace).collect();
         let prisoner = Prisoner {
@@ -38,12 +90,10 @@ impl Jailer for ServeJailer {
             private: &process.private,
             own: &own,
             has_layers: false,
-            terms: &JailTerms::default(),
+            terms: &self.terms,
         };
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         made.map_err(|error| failure(&error, None))?;
-        let wall = forced_wall(&self.here).map_err(|fault| failure(&fault, fault.hint()))?;
-        let Some(kind) = wall else { return Ok(None) };
         plan_jail(&prisoner, kind, &self.here).map_err(|fault| failure(&fault, fault.hint()))
     }
 }

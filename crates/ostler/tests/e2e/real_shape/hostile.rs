@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::RealShape;
 use super::provider::Provider;
 use crate::player::Player;
+use crate::serve::Served;
 use crate::tap::Tap;
 use crate::yard::{Ended, ended};
 
@@ -227,10 +228,8 @@ fn opencode_is_refused_in_a_repository_that_is_not_trusted() {
     shape.is_empty();
 }
 
-/// In a jail it is not refused: what it would load is not there. Its plugins write into the workspace, where they could.
-#[test]
-fn the_jail_masks_what_opencode_would_load() {
-    let Some(shape) = RealShape::of(Player::OpenCode) else { return };
+/// Plugins of OpenCode that write into the workspace, where they can also in a jail.
+fn add_plugins(shape: &RealShape) {
     std::fs::create_dir(shape.workspace().join(".git")).unwrap();
     let marker = |name: &str| shape.workspace().join(name).display().to_string();
     let import = |name: &str| {
@@ -239,13 +238,25 @@ fn the_jail_masks_what_opencode_would_load() {
             marker(name)
         )
     };
-    put(&shape, ".opencode/plugins/one.js", &import("by-plugin"));
+    put(shape, ".opencode/plugins/one.js", &import("by-plugin"));
     // It would write this one itself, and end where it cannot.
-    put(&shape, ".opencode/.gitignore", "node_modules\n");
-    put(&shape, "two.js", &import("by-named-plugin"));
-    put(&shape, "opencode.json", &json!({"plugin": ["./two.js"]}).to_string());
+    put(shape, ".opencode/.gitignore", "node_modules\n");
+    put(shape, "two.js", &import("by-named-plugin"));
+    put(shape, "opencode.json", &json!({"plugin": ["./two.js"]}).to_string());
+}
+
+/// Which of those plugins ran.
+fn plugins_that_ran(shape: &RealShape) -> [bool; 2] {
+    ["by-plugin", "by-named-plugin"].map(|name| shape.workspace().join(name).exists())
+}
+
+/// In a jail it is not refused: what it would load is not there.
+#[test]
+fn the_jail_masks_what_opencode_would_load() {
+    let Some(shape) = RealShape::of(Player::OpenCode) else { return };
+    add_plugins(&shape);
     let _provider = shape.play(SAYS);
-    let markers = || ["by-plugin", "by-named-plugin"].map(|name| shape.workspace().join(name).exists());
+    let markers = || plugins_that_ran(&shape);
     for level in ["deny", "edits"] {
         let args = ["--permissions", level, "--ceiling", "3m", "Do it."];
         let ended = Ended::of(ended(shape.start(&args)));
@@ -259,7 +270,35 @@ fn the_jail_masks_what_opencode_would_load() {
     shape.is_empty();
 }
 
-/// Nobody is asked there. The text of the session's own error reaches the client.
+/// What came of a prompt in a new session in the workspace.
+fn ask_served(served: &Served, shape: &RealShape, model: &str, level: &str) -> (u16, String) {
+    let session = json!({"model": model, "cwd": shape.workspace(), "permissions": level});
+    let (status, body) = served.post("/api/v1/sessions", &session);
+    assert_eq!(status, 201, "{body}");
+    let session: Value = serde_json::from_str(&body).unwrap();
+    let turns = format!("/api/v1/sessions/{}/turns", session["id"].as_str().unwrap());
+    served.post(&turns, &json!({"text": "Do it.", "wait": true}))
+}
+
+/// The same for served sessions, at every start of a process.
+#[test]
+fn the_jail_of_a_served_session_masks_what_opencode_would_load() {
+    let Some(shape) = RealShape::of(Player::OpenCode) else { return };
+    add_plugins(&shape);
+    let _provider = shape.play(SAYS);
+    let served = shape.serve();
+    for level in ["deny", "edits"] {
+        let (status, body) = ask_served(&served, &shape, "opencode", level);
+        assert_eq!((status, plugins_that_ran(&shape)), (200, [false, false]), "{level}: {body}");
+    }
+    assert_eq!(trust(&shape, &["--yes"])["trusted"], json!(true));
+    let (status, body) = ask_served(&served, &shape, "opencode", "edits");
+    assert_eq!((status, plugins_that_ran(&shape)), (200, [true, true]), "and without masks it would: {body}");
+    assert_eq!(served.interrupt(), Some(0));
+}
+
+/// Nobody is asked there. The text of the session's own error reaches the client. Without a jail, which would keep hooks
+/// from writing outside.
 #[test]
 fn a_served_session_loads_nothing_of_a_repository_that_is_not_trusted() {
     for (player, model) in
@@ -269,12 +308,7 @@ fn a_served_session_loads_nothing_of_a_repository_that_is_not_trusted() {
         arm(&shape);
         let _provider = shape.play(SAYS);
         let served = shape.serve();
-        let session = json!({"model": model, "cwd": shape.workspace(), "permissions": "edits"});
-        let (status, body) = served.post("/api/v1/sessions", &session);
-        assert_eq!(status, 201, "{body}");
-        let session: Value = serde_json::from_str(&body).unwrap();
-        let turns = format!("/api/v1/sessions/{}/turns", session["id"].as_str().unwrap());
-        let (status, body) = served.post(&turns, &json!({"text": "Do it.", "wait": true}));
+        let (status, body) = ask_served(&served, &shape, model, "all");
         match player {
             Player::OpenCode => assert!(status >= 400 && body.contains("ostler trust"), "{status} {body}"),
             _ => assert_eq!(status, 200, "{body}"),

@@ -1,5 +1,5 @@
-//! Served sessions behind a wall: what is outside is not reached in any way, and the conversation continues warm, and
-//! after it was parked.
+//! Served sessions behind a wall, which they have unless the user wants none: what is outside is not reached in any way,
+//! every command runs at `edits`, and the conversation continues warm, and after it was parked.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,7 @@ use crate::serve::Served;
 use crate::tap::Tap;
 
 const SECRET: &str = "the owner's secret";
+const INSIDE: &str = "a file of the workspace";
 
 /// A model that reads what is outside, writes, and then only talks.
 fn script(player: Player, level: &str, shape: &RealShape) -> String {
@@ -24,14 +25,17 @@ fn script(player: Player, level: &str, shape: &RealShape) -> String {
         _ => json!({"tool": "Read", "arguments": {"file_path": outside}}),
     };
     let write = json!({"tool_by_role": "write_file", "path": "made.txt", "content": "made\n"});
+    // No agent runs this by its own rules at `edits`.
+    let command = json!({"tool_by_role": "shell", "command": "sh -c 'echo made > by-command.txt'"});
     let mut steps = vec![
         json!({"expect": {"contains": "Look outside"}, "reply": [read]}),
         json!({"reply": [write]}),
+        json!({"reply": [command]}),
         json!({"reply": [{"text": "Looked."}]}),
     ];
     if (player, level) == (Player::OpenCode, "deny") {
         // It offers its model nothing to write with.
-        steps.remove(1);
+        steps.drain(1..3);
     }
     let others = [json!({"reply": [{"text": "{{prompt}}!"}]})];
     let conversations = [json!({"name": "first", "step": steps}), json!({"name": "others", "step": others})];
@@ -73,7 +77,9 @@ fn converse(shape: &RealShape, player: Player, engine: &str, level: &str, wall: 
     assert!(text.ends_with("Looked."), "{text}");
     let jail = &first["process"]["jail"];
     assert_eq!((&jail["kind"], &jail["net"]), (&json!(wall), &Value::Null), "{first}");
-    assert_eq!(shape.workspace().join("made.txt").exists(), level == "edits", "{first}");
+    for made in ["made.txt", "by-command.txt"] {
+        assert_eq!(shape.workspace().join(made).exists(), level == "edits", "{made}: {first}");
+    }
     let (text, second) = ask(&served, &path, "And now?");
     assert_eq!(text, "And now?!");
     if player.agent().package().slot == "claude" {
@@ -88,14 +94,23 @@ fn converse(shape: &RealShape, player: Player, engine: &str, level: &str, wall: 
     shape.is_empty();
 }
 
-async fn stays_inside(player: Player, engine: &'static str, level: &'static str, wall: &'static str) {
+/// Behind the wall that sessions have here, or behind this one.
+async fn stays_inside(
+    player: Player,
+    engine: &'static str,
+    level: &'static str,
+    forced: Option<&'static str>,
+) {
     // Codex finds its own sandbox only where it is installed, which that user cannot read.
     let shape = match player {
         Player::Codex => RealShape::of(player),
         _ => RealShape::unprivileged(player),
     };
     let Some(shape) = shape else { return };
-    let shape = shape.variable("OSTLER_FORCE_JAIL", wall);
+    let (shape, wall) = match forced {
+        Some(wall) => (shape.variable("OSTLER_FORCE_JAIL", wall), wall),
+        None => (shape, "namespace"),
+    };
     let secret = shape.at("outside/secret.txt");
     std::fs::create_dir(shape.at("outside")).unwrap();
     std::fs::write(&secret, SECRET).unwrap();
@@ -118,39 +133,123 @@ async fn stays_inside(player: Player, engine: &'static str, level: &'static str,
 
 #[tokio::test]
 async fn claude_at_edits() {
-    stays_inside(Player::ClaudeStream, "stream", "edits", "namespace").await;
+    stays_inside(Player::ClaudeStream, "stream", "edits", None).await;
 }
 
 #[tokio::test]
 async fn claude_at_deny() {
-    stays_inside(Player::ClaudeStream, "stream", "deny", "namespace").await;
+    stays_inside(Player::ClaudeStream, "stream", "deny", None).await;
 }
 
 #[tokio::test]
 async fn claude_behind_landlock() {
-    stays_inside(Player::ClaudeStream, "stream", "edits", "landlock").await;
+    stays_inside(Player::ClaudeStream, "stream", "edits", Some("landlock")).await;
 }
 
 #[tokio::test]
 async fn claude_on_a_terminal_at_edits() {
-    stays_inside(Player::ClaudeTerminal, "terminal", "edits", "namespace").await;
+    stays_inside(Player::ClaudeTerminal, "terminal", "edits", None).await;
+}
+
+#[tokio::test]
+async fn claude_on_a_terminal_at_deny() {
+    stays_inside(Player::ClaudeTerminal, "terminal", "deny", None).await;
 }
 
 #[tokio::test]
 async fn codex_at_deny() {
-    stays_inside(Player::Codex, "stream", "deny", "namespace").await;
+    stays_inside(Player::Codex, "stream", "deny", None).await;
+}
+
+#[tokio::test]
+async fn codex_at_edits() {
+    stays_inside(Player::Codex, "stream", "edits", None).await;
+}
+
+#[tokio::test]
+async fn codex_behind_landlock() {
+    stays_inside(Player::Codex, "stream", "edits", Some("landlock")).await;
 }
 
 #[tokio::test]
 async fn opencode_at_deny() {
-    stays_inside(Player::OpenCode, "stream", "deny", "namespace").await;
+    stays_inside(Player::OpenCode, "stream", "deny", None).await;
+}
+
+#[tokio::test]
+async fn opencode_at_edits() {
+    stays_inside(Player::OpenCode, "stream", "edits", None).await;
+}
+
+/// What a hook reads in a served session at `edits`, as the model receives it, and the wall of the session. The hook reads a
+/// file outside the workspace, and one that is in it.
+async fn look_around(shape: RealShape, args: &'static [&'static str]) -> (String, Value) {
+    let files = [shape.at("outside/secret.txt"), shape.workspace().join("inside.txt")];
+    std::fs::create_dir(shape.at("outside")).unwrap();
+    std::fs::write(&files[0], SECRET).unwrap();
+    std::fs::write(&files[1], INSIDE).unwrap();
+    let provider = Provider::start(&script(Player::ClaudeStream, "edits", &shape));
+    let tap = Tap::before(&provider.url).await;
+    shape.configure(&tap.url);
+    add_hook(&shape, &format!("cat {} {}; echo looked", files[0].display(), files[1].display()));
+    let play = move || {
+        let served = shape.serve_with(args);
+        let wanted = json!({"model": "claude", "cwd": shape.workspace(), "permissions": "edits"});
+        let (_, session) = ask(&served, &create(&served, &wanted), "Hello.");
+        assert_eq!(served.interrupt(), Some(0));
+        session["process"]["jail"].clone()
+    };
+    let jail = tokio::task::spawn_blocking(play).await.unwrap();
+    let asked = tap.conversation().pop().unwrap().to_string();
+    assert!(asked.contains("looked"), "the hook ran: {asked}");
+    (asked, jail)
+}
+
+#[tokio::test]
+async fn without_a_jail_the_agent_reaches_what_is_outside() {
+    let Some(shape) = RealShape::unprivileged(Player::ClaudeStream) else { return };
+    let (asked, jail) = look_around(shape, &["--no-jail"]).await;
+    assert_eq!(jail, Value::Null);
+    assert!(asked.contains(SECRET) && asked.contains(INSIDE), "{asked}");
+}
+
+#[tokio::test]
+async fn the_configuration_opens_and_hides_directories() {
+    let Some(shape) = RealShape::unprivileged(Player::ClaudeStream) else { return };
+    let (read, hide) = (shape.at("outside"), shape.workspace().join("inside.txt"));
+    let shape = shape.configured(&format!("[jail]\nread = [{read:?}]\nhide = [{hide:?}]\n"));
+    let (asked, jail) = look_around(shape, &[]).await;
+    assert_eq!(jail["kind"], "namespace");
+    assert!(asked.contains(SECRET) && !asked.contains(INSIDE), "{asked}");
+}
+
+/// Here no wall can be tried, because there is no directory for the attempt.
+#[test]
+fn without_a_wall_sessions_are_refused_with_what_helps() {
+    let Some(shape) = RealShape::unprivileged(Player::ClaudeStream) else { return };
+    let shape = shape.variable("TMPDIR", "/there/is/none");
+    let _provider = shape.play(&script(Player::ClaudeStream, "edits", &shape));
+    let served = shape.serve();
+    let turn = |model: &str, engine: &str, level: &str| {
+        let wanted =
+            json!({"model": model, "engine": engine, "cwd": shape.workspace(), "permissions": level});
+        let path = create(&served, &wanted);
+        served.post(&format!("{path}/turns"), &json!({"text": "Hello.", "wait": true}))
+    };
+    for (engine, level) in [("stream", "deny"), ("stream", "edits"), ("terminal", "edits")] {
+        let (status, body) = turn("claude", engine, level);
+        let is_refused = body.contains("need a jail") && body.contains("--no-jail");
+        assert!(status == 502 && is_refused, "{engine} {level}: {status} {body}");
+    }
+    let (status, body) = turn("claude", "stream", "all");
+    assert_eq!(status, 200, "what needs no wall is served: {body}");
+    assert_eq!(served.interrupt(), Some(0));
 }
 
 /// A session without a directory works in one that Ostler makes for it in its own folder, and sees nothing else in there.
 #[tokio::test]
 async fn a_session_sees_its_own_workspace_and_nothing_else_of_ostler() {
     let Some(shape) = RealShape::unprivileged(Player::ClaudeStream) else { return };
-    let shape = shape.variable("OSTLER_FORCE_JAIL", "namespace");
     let provider = Provider::start(&script(Player::ClaudeStream, "edits", &shape));
     let tap = Tap::before(&provider.url).await;
     shape.configure(&tap.url);
@@ -180,7 +279,7 @@ async fn a_session_sees_its_own_workspace_and_nothing_else_of_ostler() {
 #[tokio::test]
 async fn a_workspace_that_cannot_be_jailed_is_refused_with_the_reason() {
     let Some(shape) = RealShape::unprivileged(Player::ClaudeStream) else { return };
-    let shape = shape.in_folder("home/.ssh").variable("OSTLER_FORCE_JAIL", "namespace");
+    let shape = shape.in_folder("home/.ssh");
     let _provider = shape.play(&script(Player::ClaudeStream, "edits", &shape));
     tokio::task::spawn_blocking(move || {
         let served = shape.serve();
