@@ -49,6 +49,8 @@ mod runs;
 #[cfg(target_os = "linux")]
 mod screen;
 #[cfg(target_os = "linux")]
+mod serve;
+#[cfg(target_os = "linux")]
 mod smoke;
 #[cfg(target_os = "linux")]
 mod supply;
