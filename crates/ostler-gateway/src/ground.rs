@@ -149,6 +149,15 @@ impl Ground {
         }
     }
 
+    /// The directory in which each terminal program says what it is doing. Claude Code removes the files of processes that it
+    /// cannot signal, as it cannot from one jail to another: every jail has one of its own.
+    pub(crate) fn state_folder(&self, id: &str, workspace: &Path) -> Option<PathBuf> {
+        let variable = |name: &str| self.variable(name);
+        let whereabouts = Whereabouts { home: &self.home, variable: &variable, workspace, session: id };
+        let file = self.agent.interactive()?.state_file(&whereabouts, 0);
+        file.parent().map(Path::to_owned)
+    }
+
     /// Whether the agent's own record of a session is what it is taken to know.
     pub(crate) async fn check(
         &self,

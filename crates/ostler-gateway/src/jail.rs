@@ -2,6 +2,8 @@
 //! workspace and its repository may have changed since the last one.
 
 use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -129,6 +131,7 @@ impl Ground {
             env: self.env.clone(),
         };
         let (jailer, trust): (Arc<dyn Jailer>, _) = (self.jailer.clone(), self.trust.clone());
+        let state_folder = self.state_folder(id, workspace);
         let planned = tokio::task::spawn_blocking(move || {
             let wall = jailer.wall(process.permissions)?;
             let trust = trust.decide(process.agent, &process.workspace, masking(wall))?;
@@ -136,11 +139,33 @@ impl Ground {
             for text in jail.iter().flat_map(|jail| &jail.decision.warnings) {
                 tracing::warn!(target: "ostler::pool", agent = process.agent.name(), "{text}");
             }
-            let jail = jail.map(|jail| jail.with_masks(trust.masks(), &process.private));
+            let jail = jail.map(|jail| {
+                let private = real_private(&process.private);
+                let jail = jail.with_masks(trust.masks(), &private);
+                // The agent's own directories are private already, but for those of a rehearsal.
+                let is_shared =
+                    |folder: &PathBuf| jail.host_path(folder) == *folder && is_real_directory(folder);
+                match state_folder.filter(is_shared) {
+                    Some(folder) => jail.with_own_directory(folder, private.join("terminal")),
+                    None => jail,
+                }
+            });
             Ok(Confinement { trust, enforcement: grant.enforcement(wall), jail })
         });
         planned.await.unwrap_or_else(|error| Err(failed(error.to_string())))
     }
+}
+
+/// The private folder of a session with links resolved. It need not exist; the one above it does where there is a jail.
+fn real_private(private: &Path) -> PathBuf {
+    let above = private.parent().and_then(|above| above.canonicalize().ok());
+    above.zip(private.file_name()).map_or_else(|| private.to_owned(), |(above, name)| above.join(name))
+}
+
+/// Whether a directory is there, if need be made, and reached without a link.
+fn is_real_directory(path: &Path) -> bool {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.is_ok() && path.canonicalize().is_ok_and(|real| real == path)
 }
 
 /// Only namespaces can mask files.

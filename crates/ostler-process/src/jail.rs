@@ -44,13 +44,6 @@ pub struct Jail {
     pub policy: JailPolicy,
 }
 
-impl Jail {
-    /// The policy, if other files are in the place of some.
-    pub fn substitutes(&self) -> Option<&JailPolicy> {
-        (self.kind == JailKind::Namespace).then_some(&self.policy)
-    }
-}
-
 /// A wall that could not be set. The process was not started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JailError {

@@ -71,6 +71,16 @@ impl PlannedJail {
         self
     }
 
+    /// With a directory of its own in the place of `path`, which exists: what is written there is in `source`. Only
+    /// namespaces can do that.
+    pub fn with_own_directory(mut self, path: PathBuf, source: PathBuf) -> Self {
+        if self.kind == JailKind::Namespace {
+            self.decision.create.push(source.clone());
+            self.decision.policy.rules.push(Rule { path, access: Access::Substitute { source } });
+        }
+        self
+    }
+
     /// Hides these files from the processes that are started from now on. If they are visible behind the wall that stands,
     /// the next process builds another one; without layers, which no two walls can share.
     pub async fn mask(&self, masks: Vec<PathBuf>) {

@@ -181,6 +181,33 @@ async fn opencode_at_edits() {
     stays_inside(Player::OpenCode, "stream", "edits", None).await;
 }
 
+/// Claude Code removes the state files of processes that it cannot signal. A session without one was taken for one that
+/// waits, and its turn for interrupted after five seconds without a word.
+#[test]
+fn terminals_in_jails_do_not_end_each_others_turns() {
+    let Some(shape) = RealShape::unprivileged(Player::ClaudeTerminal) else { return };
+    let _provider = shape.play(
+        r#"
+[[conversation]]
+[[conversation.step]]
+expect = { matches = 'Take your time.\s*$' }
+reply = [{ text = "word after word, ", repeat = 24, chunk = 10, gap = "250ms" }]
+"#,
+    );
+    let served = shape.serve();
+    let wanted =
+        json!({"model": "claude", "engine": "terminal", "cwd": shape.workspace(), "permissions": "edits"});
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let (text, session) = ask(&served, &create(&served, &wanted), "Take your time.");
+                assert_eq!(text.trim(), "word after word, ".repeat(24).trim(), "{session}");
+            });
+        }
+    });
+    assert_eq!(served.interrupt(), Some(0));
+}
+
 /// What a hook reads in a served session at `edits`, as the model receives it, and the wall of the session. The hook reads a
 /// file outside the workspace, and one that is in it.
 async fn look_around(shape: RealShape, args: &'static [&'static str]) -> (String, Value) {
