@@ -96,7 +96,7 @@ pub(crate) struct Confinement {
     /// Who enforces its permissions.
     pub(crate) enforcement: Enforcement,
     /// The wall around it.
-    pub(crate) jail: Option<PlannedJail>,
+    pub(crate) jail: Option<Arc<PlannedJail>>,
 }
 
 impl Ground {
@@ -150,7 +150,7 @@ impl Ground {
                     None => jail,
                 }
             });
-            Ok(Confinement { trust, enforcement: grant.enforcement(wall), jail })
+            Ok(Confinement { trust, enforcement: grant.enforcement(wall), jail: jail.map(Arc::new) })
         });
         planned.await.unwrap_or_else(|error| Err(failed(error.to_string())))
     }

@@ -260,7 +260,7 @@ impl LiveSession for OneShotSession {
             guard: self.ground.guard.program().to_owned(),
             ahead: self.ground.guard.take(),
             repository: confinement.trust.as_trust(),
-            jail: confinement.jail.as_ref(),
+            jail: confinement.jail.clone(),
         };
         let session = Session::open(opening).await.map_err(|error| SessionFailure::of(Phase::Ask, &error))?;
         self.jail = session.jail().cloned();

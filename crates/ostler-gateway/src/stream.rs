@@ -64,7 +64,7 @@ impl Streams {
             guard: self.0.guard.program().to_owned(),
             ahead: self.0.guard.take(),
             repository: confinement.trust.as_trust(),
-            jail: confinement.jail.as_ref(),
+            jail: confinement.jail.clone(),
         });
         opened.await.map_err(|error| failure(&error, hint(&error)))
     }

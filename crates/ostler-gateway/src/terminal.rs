@@ -79,7 +79,7 @@ impl Terminals {
         };
         let launch = ground.agent.launch(&task).map_err(|error| failure(&error, Some(error.hint.clone())))?;
         let (env, warnings) = launched(&ground.env, &launch);
-        let profile_link = write_launch(&private, &launch, &env, jail.as_ref());
+        let profile_link = write_launch(&private, &launch, &env, jail.as_deref());
         let profile_link = profile_link.map_err(|error| failure(&error, error.hint()))?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = ground.agent.name(), "{text}");
@@ -96,7 +96,7 @@ impl Terminals {
             size: Size::USUAL,
             name: id,
             guard: ground.guard.program().to_owned(),
-            jail: jail.as_ref(),
+            jail,
         });
         let session = session.await.map_err(|error| failure(&error, error.hint()))?;
         let left_at = record.as_deref().map_or(0, length);

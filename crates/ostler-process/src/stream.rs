@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_agent::agent::{
@@ -87,7 +88,7 @@ pub struct Opening<'a> {
     /// Whether it may load what the repository brings for it.
     pub repository: RepositoryTrust<'a>,
     /// The wall around it, or none.
-    pub jail: Option<&'a PlannedJail>,
+    pub jail: Option<Arc<PlannedJail>>,
 }
 
 /// Why a session cannot be used, or not in this way.
@@ -134,6 +135,8 @@ pub struct Session {
     answered_by: AnsweredBy,
     private: PathBuf,
     jail: Option<JailReport>,
+    /// What the wall needs as long as the process lives.
+    _wall: Option<Arc<PlannedJail>>,
     /// What the program needs outside the private folder.
     _profile_link: ProfileLink,
     child: Contained,
@@ -197,7 +200,7 @@ impl Session {
             }
         };
         let (env, warnings) = launched(env, &launch);
-        let profile_link = write_launch(&private, &launch, &env, opening.jail)?;
+        let profile_link = write_launch(&private, &launch, &env, opening.jail.as_deref())?;
         for text in warnings {
             tracing::warn!(target: "ostler::pool", agent = agent.name(), "{text}");
         }
@@ -212,8 +215,8 @@ impl Session {
             jail: None,
             guard: opening.guard,
         };
-        let mut child = start_in(opening.jail, spawn, opening.ahead).await?;
-        let report = opening.jail.zip(child.jail().cloned());
+        let mut child = start_in(opening.jail.as_deref(), spawn, opening.ahead).await?;
+        let report = opening.jail.as_ref().zip(child.jail().cloned());
         let report = report.map(|(jail, enforced)| jail.report(enforced));
         let (writer, _) = Writer::start(child.stdin.take(), launch.stdin);
         let mut decoder = agent.decoder(opening.before);
@@ -225,6 +228,7 @@ impl Session {
             answered_by: AnsweredBy::Policy,
             private,
             jail: report,
+            _wall: opening.jail,
             _profile_link: profile_link,
             writer,
             stdout: child.stdout.take(),

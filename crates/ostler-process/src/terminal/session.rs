@@ -9,6 +9,7 @@ mod live;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ostler_agent::agent::{Agent, Permissions};
 use ostler_agent::event::AgentEvent;
@@ -59,7 +60,7 @@ pub struct Opening<'a> {
     /// Our own binary, which guards it.
     pub guard: PathBuf,
     /// The wall around it, or none.
-    pub jail: Option<&'a PlannedJail>,
+    pub jail: Option<Arc<PlannedJail>>,
 }
 
 /// Why a session cannot be used, or not in this way.
@@ -164,6 +165,8 @@ pub struct Session {
     seat: Seat,
     pid: u32,
     jail: Option<JailReport>,
+    /// What the wall needs as long as the program lives.
+    _wall: Option<Arc<PlannedJail>>,
     workspace: PathBuf,
     living: JoinSet<Closed>,
 }
@@ -212,8 +215,8 @@ impl Session {
             jail,
         } = opening;
         let interactive = agent.interactive().ok_or(SessionError::NoTerminal { agent: agent.name() })?;
-        let policy = jail.and_then(PlannedJail::substitutes).cloned();
-        if let Some(jail) = jail {
+        let policy = jail.as_ref().and_then(|jail| jail.substitutes()).cloned();
+        if let Some(jail) = &jail {
             jail.change_environment(&mut env);
         }
         let spawn = Spawn {
@@ -227,10 +230,10 @@ impl Session {
             jail: None,
             guard,
         };
-        let mut child = start_in(jail, spawn, None).await?;
+        let mut child = start_in(jail.as_deref(), spawn, None).await?;
         let (pty, place) = (child.terminal.take().ok_or(SessionError::Over)?, workspace.clone());
         let pid = child.pid();
-        let report = jail.zip(child.jail().cloned()).map(|(jail, enforced)| jail.report(enforced));
+        let report = jail.as_ref().zip(child.jail().cloned()).map(|(jail, enforced)| jail.report(enforced));
         let driver = Driver::new(Start {
             agent,
             interactive,
@@ -262,7 +265,7 @@ impl Session {
         };
         let mut living = JoinSet::new();
         living.spawn(live.live());
-        Ok(Self { orders, about, seat, pid, jail: report, workspace: place, living })
+        Ok(Self { orders, about, seat, pid, jail: report, _wall: jail, workspace: place, living })
     }
 
     /// Types a prompt and waits until the agent has it. One turn at a time. Who gives up waiting before anything was typed
