@@ -11,9 +11,13 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::RealShape;
+use super::provider::Provider;
 use crate::player::Player;
+use crate::tap::Tap;
+use crate::yard::{Ended, ended};
 
-/// Says `open NAME` for each way that leads somewhere. `TOP` is the directory of the test, `PID` a process of the same user.
+/// Says `open NAME` for each way that leads somewhere. `TOP` is the directory of the test, `PID` a process of the same user,
+/// `KEY` a key in that user's keyring. The numbers of system calls are those of x86-64.
 const ATTEMPTS: &str = r#"
 try() { name=$1; shift; if eval "$*" >/dev/null 2>&1; then echo "open $name"; fi; }
 try task 'test "$(cat seed.txt)" = seed'
@@ -33,6 +37,8 @@ try proc-cwd 'ls /proc/PID/cwd/'
 try proc-environ 'grep -q OWNERS_VARIABLE /proc/PID/environ'
 try signal 'kill -0 PID'
 try shared-memory 'cat /dev/shm/NAME'
+try keyring 'perl -e "\$type = q(user); \$key = q(KEY); exit(syscall(250, 10, -4, \$type, \$key, 0) < 0)"'
+try trace 'perl -e "exit(syscall(101, 16, PID, 0, 0) < 0)"'
 try socket 'perl -MIO::Socket::UNIX -e "exit(IO::Socket::UNIX->new(Peer => shift) ? 0 : 1)" TOP/other/socket'
 try user-namespace 'unshare -Urm sh -c "mount -t tmpfs none /mnt"'
 try set-uid 'grep -q "NoNewPrivs:.0" /proc/self/status'
@@ -45,7 +51,7 @@ echo end of attempts
 "#;
 
 /// What Landlock alone cannot keep: docs/security.md lists it.
-const LANDLOCK: [&str; 5] = ["agent-settings", "git-config", "git-hook", "move-git", "socket"];
+const LANDLOCK: [&str; 6] = ["agent-settings", "git-config", "git-hook", "keyring", "move-git", "socket"];
 
 /// What the owner has besides the workspace, and a process of theirs.
 struct Owner {
@@ -79,6 +85,7 @@ fn plant(shape: &RealShape) -> Owner {
     fs::create_dir(workspace.join(".claude")).unwrap();
     fs::write(workspace.join(".claude/settings.json"), "{}").unwrap();
     let socket = UnixListener::bind(other.join("socket")).unwrap();
+    add_key(shape);
     let shared = format!("/dev/shm/ostler-test-{}", uuid::Uuid::new_v4());
     fs::write(&shared, "the owner's secret\n").unwrap();
     let mut process = Command::new("/bin/sleep");
@@ -87,12 +94,27 @@ fn plant(shape: &RealShape) -> Owner {
     Owner { process: process.spawn().unwrap(), shared, _socket: socket }
 }
 
+/// Adds a key to the keyring of the user, which every process of that user finds. It goes by itself.
+fn add_key(shape: &RealShape) {
+    const ADD: &str = "my ($type, $key, $secret) = ('user', $ARGV[0], 'secret');
+        my $id = syscall(248, $type, $key, $secret, 6, -4);
+        exit($id < 0 || syscall(250, 15, $id, 300) < 0)";
+    let mut perl = Command::new("perl");
+    perl.args(["-e", ADD, &key_name(shape)]).uid(shape.user_id()).gid(shape.user_id());
+    assert!(perl.status().unwrap().success());
+}
+
+fn key_name(shape: &RealShape) -> String {
+    shape.at("").components().next_back().unwrap().as_os_str().to_string_lossy().into_owned()
+}
+
 /// The attempts that led somewhere, sorted.
 fn attempt(player: Player, shape: &RealShape, terms: &[&str]) -> Vec<String> {
     let owner = plant(shape);
     let attempts = ATTEMPTS
         .replace("TOP", shape.at("").display().to_string().trim_end_matches('/'))
         .replace("PID", &owner.process.id().to_string())
+        .replace("KEY", &key_name(shape))
         .replace("/dev/shm/NAME", &owner.shared);
     fs::write(shape.workspace().join("attempts.sh"), attempts).unwrap();
     let call = match player {
@@ -174,4 +196,31 @@ fn without_a_jail_the_ways_are_open() {
     let mut tried: Vec<&str> = tried.filter(|name| *name != "cgroup").collect();
     tried.sort_unstable();
     assert_eq!(open.iter().map(String::as_str).filter(|name| *name != "cgroup").collect::<Vec<_>>(), tried);
+}
+
+/// Claude Code puts a file that a prompt mentions into the request by itself, before its model has asked for anything.
+async fn is_mentioned(terms: &'static [&'static str]) -> bool {
+    let Some(shape) = RealShape::unprivileged(Player::ClaudeStream) else { return false };
+    let provider =
+        Provider::start("[[conversation]]\n[[conversation.step]]\nreply = [{ text = \"Seen.\" }]\n");
+    let tap = Tap::before(&provider.url).await;
+    shape.configure(&tap.url);
+    fs::create_dir(shape.at("other")).unwrap();
+    fs::write(shape.at("other/secret.txt"), "the owner's secret\n").unwrap();
+    let run = tokio::task::spawn_blocking(move || {
+        let prompt = format!("Look at @{}", shape.at("other/secret.txt").display());
+        let ended = Ended::of(ended(shape.start(&[terms, &[prompt.as_str()]].concat())));
+        ended.ends("completed", 0);
+        shape.is_empty();
+    });
+    run.await.unwrap();
+    tap.conversation().iter().any(|request| request.to_string().contains("the owner's secret"))
+}
+
+#[tokio::test]
+async fn a_file_that_a_prompt_mentions_is_not_read() {
+    assert!(!is_mentioned(&["--permissions", "deny"]).await);
+    assert!(!is_mentioned(&["--permissions", "edits"]).await);
+    // Otherwise this would show nothing.
+    assert!(is_mentioned(&["--permissions", "all"]).await);
 }
