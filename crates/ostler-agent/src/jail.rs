@@ -6,6 +6,7 @@ mod decision;
 mod denial;
 mod environment;
 mod facts;
+mod named_paths;
 mod never;
 mod program;
 mod refusal;

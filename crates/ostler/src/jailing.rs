@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::{Agent, Permissions};
 use ostler_agent::jail::{CacheLayers, ConfigWrites, JailFacts, JailKind, JailLevel, JailRefusal, RunJail};
-use ostler_process::jail::facts::{git_facts, real_path, state_entries};
+use ostler_process::jail::facts::{git_facts, read_settings, real_path, state_entries};
 use ostler_process::jail::layers::{LAYERS, Layers};
 use ostler_process::jail::{Canary, CanaryError};
 use ostler_process::run::PlannedJail;
@@ -149,7 +149,14 @@ pub(crate) fn plan_jail(
         real_path: &real_path,
         entries: &state_entries,
     };
-    let decision = RunJail::decide(&facts)?;
+    let mut decision = RunJail::decide(&facts)?;
+    let hidden: Vec<String> = decision
+        .settings
+        .iter()
+        .filter_map(|file| Some((file, read_settings(file)?)))
+        .flat_map(|(file, text)| decision.hidden_names(file, &text, &real_path))
+        .collect();
+    decision.warnings.extend(hidden);
     Ok(Some(PlannedJail::new(kind, decision, canary).with_layers(layers)))
 }
 

@@ -28,6 +28,8 @@ struct StateFolder {
 pub(super) struct StateGrants {
     /// What a person should know.
     pub(super) warnings: Vec<String>,
+    /// The user's settings that are shown.
+    pub(super) settings: Vec<PathBuf>,
     /// Files to copy before the start.
     pub(super) copies: Vec<StateCopy>,
     /// The sign-in to keep in step.

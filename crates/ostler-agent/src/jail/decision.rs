@@ -20,6 +20,8 @@ pub struct RunJail {
     /// Directories that must exist before the start, for their owner alone. Each is one that Ostler or the agent makes
     /// itself. Made without following links.
     pub create: Vec<PathBuf>,
+    /// The user's settings for the agent, as they are shown: files and directories.
+    pub settings: Vec<PathBuf>,
     /// Files to copy before the start, unless they were.
     pub copies: Vec<StateCopy>,
     /// The sign-in that has to be kept in step with the user's.
@@ -127,6 +129,7 @@ impl RunJail {
         Ok(Self {
             policy: found.policy,
             create: found.create,
+            settings: state.settings,
             copies: state.copies,
             sign_in: state.sign_in,
             environment: JailEnvironment { set, removed: environment::removed(facts) },

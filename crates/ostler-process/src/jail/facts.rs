@@ -4,7 +4,7 @@
 mod nested;
 mod repository;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -39,6 +39,17 @@ pub fn state_entries(folder: &Path) -> Vec<OsString> {
     let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).take(MOST_STATE_ENTRIES).collect();
     names.sort();
     names
+}
+
+/// Settings that are longer are not looked at for paths.
+const LONGEST_SETTINGS: u64 = 256 * 1024;
+
+/// The text of an agent's settings, if it is a file in one of the forms in which settings are written.
+pub fn read_settings(file: &Path) -> Option<String> {
+    let is_text = |kind: &str| ["json", "jsonc", "md", "toml"].contains(&kind);
+    file.extension().and_then(OsStr::to_str).filter(|kind| is_text(kind))?;
+    let found = file.symlink_metadata().ok()?;
+    (found.is_file() && found.len() <= LONGEST_SETTINGS).then(|| std::fs::read_to_string(file).ok())?
 }
 
 /// Copies files that a run begins with, unless it has them already. One that is a link is not copied: whoever made the

@@ -115,8 +115,14 @@ fn compose(
 /// Shows a setting, which may be a link to what is shown anyway.
 fn show(rules: &mut RuleSet<'_>, facts: &JailFacts<'_>, path: &Path, real: &Path, grants: &mut StateGrants) {
     match (facts.real_path)(real) {
-        Some(target) if target == real => rules.push(target, Access::Read),
-        Some(target) if rules.is_visible(&target) => rules.push_with_link(real, target, Access::Read),
+        Some(target) if target == real => {
+            grants.settings.push(target.clone());
+            rules.push(target, Access::Read);
+        }
+        Some(target) if rules.is_visible(&target) => {
+            grants.settings.push(target.clone());
+            rules.push_with_link(real, target, Access::Read);
+        }
         Some(_) => grants.warnings.extend(unseen_link(rules, facts, path, real)),
         None => {}
     }

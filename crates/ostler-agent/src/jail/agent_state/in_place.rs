@@ -32,7 +32,8 @@ pub(super) fn grant(
     }
     let warnings = named_entries(state, StateList::Settings)
         .filter_map(|entry| unseen_link(rules, facts, &entry.path, &rebase(folders, &entry.path)?));
-    StateGrants { warnings: warnings.collect(), ..StateGrants::default() }
+    let settings = named_entries(state, StateList::Settings).map(|entry| entry.path.clone());
+    StateGrants { warnings: warnings.collect(), settings: settings.collect(), ..StateGrants::default() }
 }
 
 fn grant_entry(

@@ -190,3 +190,31 @@ fn codex() {
 fn opencode() {
     stays_as_it_is(Player::OpenCode, "edits");
 }
+
+/// A hook whose script is not there fails inside the agent, where nobody sees it.
+#[test]
+fn a_script_that_settings_name_and_the_jail_hides_is_reported() {
+    let Some(shape) = RealShape::of(Player::ClaudeStream) else { return };
+    let _provider = shape.play("[[conversation]]\n[[conversation.step]]\nreply = [{ text = \"Done.\" }]\n");
+    let (script, settings) = (shape.at("home/bin/hook.sh"), shape.at("home/.claude/settings.json"));
+    fs::create_dir(shape.at("home/bin")).unwrap();
+    fs::write(&script, "#!/bin/sh\n").unwrap();
+    let mut own: serde_json::Value = serde_json::from_slice(&fs::read(&settings).unwrap()).unwrap();
+    let hook = json!([{"hooks": [{"type": "command", "command": format!("{} --all", script.display())}]}]);
+    own["hooks"] = json!({"Stop": hook});
+    fs::write(&settings, own.to_string()).unwrap();
+    let run = |shape: &RealShape| {
+        let ended = crate::yard::Ended::of(crate::yard::ended(shape.start(&["Do it."])));
+        ended.ends("completed", 0);
+        let texts = ended.with("kind", "warn").filter_map(|line| line["text"].as_str());
+        texts.filter(|text| text.contains("hook.sh")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let want = format!(
+        "{} names {}, which the jail does not show; add that to [jail] read",
+        settings.display(),
+        script.display()
+    );
+    assert_eq!(run(&shape), [want]);
+    let shape = shape.configured(&format!("[jail]\nread = [{:?}]\n", script.parent().unwrap()));
+    assert_eq!(run(&shape), Vec::<String>::new());
+}
