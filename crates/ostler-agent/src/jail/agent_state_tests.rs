@@ -209,6 +209,7 @@ fn every_agent_that_is_restricted_has_lists_of_its_state() {
         (&Claude, ".claude/sessions/1.json", Some(Private)),
         (&Claude, ".claude/something new", Some(Settings)),
         (&Claude, ".claude/plugins/x", Some(Settings)),
+        (&Claude, ".claude/paste-cache/x", Some(Private)),
         (&Claude, ".claude.json", Some(Copied)),
         (&Claude, ".claude.json.lock", None),
         (&Codex, ".codex/auth.json", Some(Credentials)),

@@ -12,6 +12,9 @@ const MOST_WARNINGS: usize = 5;
 const ENDS: &[char] =
     &['"', '\'', '`', ',', ';', ':', '(', ')', '[', ']', '{', '}', '<', '>', '|', '&', '$', '=', '*'];
 
+/// How Codex begins an entry about a project that the user trusts. It reads nothing there.
+const PROJECT: &str = "[projects.";
+
 impl RunJail {
     /// A warning for each path that `text`, the content of the settings at `file`, names and the jail does not show.
     /// `real_path` resolves the links of a path that exists.
@@ -56,7 +59,8 @@ impl RunJail {
 
 /// The absolute paths in a text, and those in the home directory.
 fn named_paths<'t>(text: &'t str, home: &'t Path) -> impl Iterator<Item = PathBuf> + 't {
-    let words = text.split(|char: char| char.is_whitespace() || ENDS.contains(&char));
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with(PROJECT));
+    let words = lines.flat_map(|line| line.split(|char: char| char.is_whitespace() || ENDS.contains(&char)));
     words.filter_map(move |word| {
         let word = word.trim_start_matches('@').trim_end_matches('.');
         let path = match word.strip_prefix("~/") {
@@ -77,12 +81,13 @@ mod tests {
     fn paths_are_found_in_settings_of_every_kind() {
         let home = Path::new("/h");
         let found = |text| named_paths(text, home).map(|path| path.display().to_string()).collect::<Vec<_>>();
-        let table: [(&str, &[&str]); 6] = [
+        let table: [(&str, &[&str]); 7] = [
             (r#"{"command": "~/bin/hook.sh --all", "env": {"X": "/opt/x"}}"#, &["/h/bin/hook.sh", "/opt/x"]),
             ("notify = ['/usr/bin/notify', \"~/n.py\"]", &["/usr/bin/notify", "/h/n.py"]),
             ("See @~/notes/style.md.", &["/h/notes/style.md"]),
             ("https://example.com/a and a/b and ../c and / alone", &["//example.com/a"]),
             ("/a/../etc/passwd", &[]),
+            ("[projects.\"/h/other\"]\ntrust_level = \"trusted\"", &[]),
             ("", &[]),
         ];
         for (text, want) in table {

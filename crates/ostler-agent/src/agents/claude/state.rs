@@ -23,21 +23,42 @@ const SETTINGS: &[&str] = &[
     "skills/",
 ];
 
-/// What a run writes, and neither the user nor a later run needs.
+/// What a run writes, and neither the user nor a later run needs; and what belongs to other sessions: prompts, pasted text,
+/// keys of a background service.
 const PRIVATE: &[&str] = &[
+    ".last-cleanup",
     "backups/",
     "cache/",
+    "daemon/",
+    "daemon.scheduled.status.json",
+    "daemon.status.json",
     "debug/",
+    "dump-prompts/",
+    "feedback-bundles/",
     "file-history/",
+    "gh-pr-status-cache.json",
+    "hfi-auth.json",
     "history.jsonl",
     "ide/",
+    "image-cache/",
+    "jobs/",
+    "mcp-needs-auth-cache.json",
+    "paste-cache/",
     "plans/",
     "session-env/",
     "sessions/",
+    "shares/",
     "shell-snapshots/",
+    "startup-perf/",
+    "stats-cache.json",
     "statsig/",
     "tasks/",
+    "teams/",
+    "telemetry/",
     "todos/",
+    "traces/",
+    "uploads/",
+    "usage-data/",
 ];
 
 /// The directory of this project's sessions is granted alone: those of other projects are beside it.
@@ -59,6 +80,8 @@ pub(super) fn state(places: &StatePlaces<'_>) -> AgentState {
     // With `CLAUDE_CONFIG_DIR` it is in there.
     let general = if places.named("CLAUDE_CONFIG_DIR").is_some() { &settings } else { places.home };
     state.add(StateList::Copied, general, &[".claude.json"]);
+    // Where earlier versions had it.
+    state.add(StateList::Copied, &settings, &[".config.json"]);
     state.create = vec![settings, projects.join(slug(places.workspace))];
     state
 }
