@@ -44,6 +44,15 @@ use crate::yard::{Ended, ended};
 use programs::Programs;
 use provider::Provider;
 
+/// A model that declares completion at the bridge.
+const DECLARES: &str = r#"
+[[conversation]]
+[[conversation.step]]
+reply = [{ tool_by_role = "mcp:ostler/declare_complete", arguments = { summary = "Done." } }]
+[[conversation.step]]
+reply = [{ text = "Done." }]
+"#;
+
 /// The user and the group that own nothing, on every Linux.
 const NOBODY: u32 = 65_534;
 

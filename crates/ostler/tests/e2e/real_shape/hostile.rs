@@ -3,22 +3,14 @@
 
 use serde_json::{Value, json};
 
-use super::RealShape;
 use super::provider::Provider;
+use super::{DECLARES, RealShape};
 use crate::player::Player;
 use crate::serve::Served;
 use crate::tap::Tap;
 use crate::yard::{Ended, ended};
 
 const SAYS: &str = "[[conversation]]\n[[conversation.step]]\nreply = [{ text = \"Done.\" }]\n";
-
-const DECLARES: &str = r#"
-[[conversation]]
-[[conversation.step]]
-reply = [{ tool_by_role = "mcp:ostler/declare_complete", arguments = { summary = "Done." } }]
-[[conversation.step]]
-reply = [{ text = "Done." }]
-"#;
 
 /// Writes a file below the workspace.
 fn put(shape: &RealShape, path: &str, text: &str) {

@@ -1,18 +1,10 @@
 //! Behind a proxy, the agent still reaches the bridge: it is on loopback, where no proxy is needed or could help.
 
-use super::RealShape;
+use super::{DECLARES, RealShape};
 use crate::player::Player;
 
 /// Nobody listens there.
 const PROXY: &str = "http://127.0.0.1:9";
-
-const DECLARES: &str = r#"
-[[conversation]]
-[[conversation.step]]
-reply = [{ tool_by_role = "mcp:ostler/declare_complete", arguments = { summary = "Done." } }]
-[[conversation.step]]
-reply = [{ text = "Done." }]
-"#;
 
 fn reaches_the_bridge(player: Player) {
     let Some(shape) = RealShape::of(player) else { return };

@@ -3,18 +3,10 @@
 use serde_json::{Value, json};
 
 use super::provider::Provider;
-use super::{RealShape, opencode};
+use super::{DECLARES, RealShape, opencode};
 use crate::player::Player;
 use crate::tap::Tap;
 use crate::yard::{Ended, ended};
-
-const DECLARES: &str = r#"
-[[conversation]]
-[[conversation.step]]
-reply = [{ tool_by_role = "mcp:ostler/declare_complete", arguments = { summary = "Done." } }]
-[[conversation.step]]
-reply = [{ text = "Done." }]
-"#;
 
 const USERS: &str = "Answer in rhymes.";
 const OSTLERS: &str = "Be brief.";

@@ -9,17 +9,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::RealShape;
+use super::{DECLARES, RealShape};
 use crate::player::Player;
 use crate::yard::Ended;
-
-const CLAIMS: &str = r#"
-[[conversation]]
-[[conversation.step]]
-reply = [{ tool_by_role = "mcp:ostler/declare_complete", arguments = { summary = "Done." } }]
-[[conversation.step]]
-reply = [{ text = "Done." }]
-"#;
 
 /// Makes, in the directory that it runs in: an npm package, a wheel, and a registry with one crate.
 const PACKAGES: &str = r#"
@@ -117,7 +109,7 @@ fn builds(shape: &RealShape, checks: &[&str]) -> Ended {
     let mut args = vec!["--max-resumes", "0"];
     args.extend(checks.iter().flat_map(|check| ["--check", check]));
     args.push("Do it.");
-    let ended = shape.run(&args, CLAIMS);
+    let ended = shape.run(&args, DECLARES);
     let outcome = ended.outcome();
     let failed = outcome["checks"].as_array().unwrap().iter().filter(|check| check["passed"] != true);
     assert_eq!(failed.collect::<Vec<&Value>>(), Vec::<&Value>::new());

@@ -4,19 +4,11 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::RealShape;
+use super::{DECLARES, RealShape};
 use crate::player::Player;
 use crate::yard::Ended;
 
 const SECRET: &str = "the owner's secret";
-
-const CLAIMS: &str = r#"
-[[conversation]]
-[[conversation.step]]
-reply = [{ tool_by_role = "mcp:ostler/declare_complete", arguments = { summary = "Done." } }]
-[[conversation.step]]
-reply = [{ text = "Done." }]
-"#;
 
 /// An MCP server that copies what it can read of its argument into the workspace when it starts.
 const SERVER: &str = r#"
@@ -65,7 +57,7 @@ fn a_check_reaches_what_the_agent_reaches(kind: &str) {
     let mut args = vec!["--max-resumes", "0"];
     args.extend(checks.iter().flat_map(|check| ["--check", check]));
     args.push("Do it.");
-    let ended = shape.run(&args, CLAIMS);
+    let ended = shape.run(&args, DECLARES);
     ended.ends("incomplete", 11);
     let outcome = ended.outcome();
     let passed: Vec<&Value> =
@@ -115,7 +107,7 @@ fn an_mcp_server_reaches_what_the_agent_reaches_unless_the_user_lets_it_out() {
         let shape = shape.configured(config);
         fs::write(shape.workspace().join("server.mjs"), SERVER).unwrap();
         let clock = format!("clock=node server.mjs {}", shape.at("outside/secret").display());
-        let ended = shape.run(&["--mcp", &clock, "Do it."], CLAIMS);
+        let ended = shape.run(&["--mcp", &clock, "Do it."], DECLARES);
         ended.ends("completed", 0);
         let found = fs::read_to_string(shape.workspace().join("server-read")).unwrap();
         let lines: Vec<&str> = found.lines().collect();
@@ -131,7 +123,7 @@ fn an_mcp_server_that_the_jail_hides_is_refused_with_the_setting_that_opens_it()
     fs::write(shape.at("outside/server.mjs"), SERVER).unwrap();
     let script = shape.at("outside/server.mjs").canonicalize().unwrap().display().to_string();
     let folder = shape.at("outside").canonicalize().unwrap().display().to_string();
-    let told = never_started(&shape.run(&["--mcp", &format!("clock=node {script}"), "Do it."], CLAIMS));
+    let told = never_started(&shape.run(&["--mcp", &format!("clock=node {script}"), "Do it."], DECLARES));
     let opened = format!("add `{folder}` to [jail] read, or set `jail = false` in [mcp.clock]");
     assert!(told.contains(&format!("names {script}")) && told.contains(&opened), "{told}");
     let program = shape.at("outside/serve");
@@ -139,7 +131,7 @@ fn an_mcp_server_that_the_jail_hides_is_refused_with_the_setting_that_opens_it()
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&program, mode).unwrap();
     let clock = format!("clock={}", program.display());
-    let told = never_started(&shape.run(&["--mcp", &clock, "Do it."], CLAIMS));
+    let told = never_started(&shape.run(&["--mcp", &clock, "Do it."], DECLARES));
     assert!(told.contains("/outside/serve, which is not visible in the jail"), "{told}");
     assert!(told.contains(&opened), "{told}");
 }
