@@ -1,13 +1,14 @@
-//! What the jail of a run denied: found in what tools report, told once each.
+//! What the jail of a run denied: found in the error text of tools, reported once each.
 
 use std::path::Path;
 
 use ostler_agent::event::{AgentEvent, ToolResult, TurnOutcome};
-use ostler_agent::jail::{Denial, RunJail, Wanted};
+use ostler_agent::jail::{Denial, RunJail};
 use ostler_agent::run_event::RunEventKind;
-use rustix::fs::{Access, access};
 
-/// How many denials are told. An agent that tries more than that is told enough of.
+use crate::jail::facts::could;
+
+/// Denials that one run reports. More of them add nothing.
 const MOST: usize = 50;
 
 /// How much of the end of a tool's output is looked at: errors come last.
@@ -22,8 +23,8 @@ impl Denials {
         &self.0
     }
 
-    /// What an event shows that is new.
-    pub(super) fn note(&mut self, jail: &RunJail, workspace: &Path, event: &AgentEvent) -> Vec<Denial> {
+    /// Adds the denials that an event shows, and returns the new ones.
+    pub(super) fn add_from(&mut self, jail: &RunJail, workspace: &Path, event: &AgentEvent) -> Vec<Denial> {
         let text = match event {
             AgentEvent::ToolEnded { result: ToolResult { text, .. }, .. } => text,
             AgentEvent::TurnEnded(TurnOutcome::Failed(failure)) => &failure.detail,
@@ -39,23 +40,11 @@ impl Denials {
     }
 }
 
-/// A denial as it is told and kept.
-pub(super) fn told(denial: &Denial) -> RunEventKind {
+/// A denial as an event of the run.
+pub(super) fn to_event(denial: &Denial) -> RunEventKind {
     RunEventKind::Denied {
         path: denial.path.display().to_string(),
         wanted: denial.wanted,
         opens: denial.opens.to_string(),
-    }
-}
-
-/// Whether the user could have done it without a jail.
-fn could(path: &Path, wanted: Wanted) -> bool {
-    match wanted {
-        Wanted::Read => access(path, Access::READ_OK).is_ok(),
-        Wanted::Write => {
-            let is_there = path.symlink_metadata().is_ok();
-            let place = if is_there { Some(path) } else { path.parent() };
-            place.is_some_and(|place| access(place, Access::WRITE_OK).is_ok())
-        }
     }
 }
