@@ -228,7 +228,10 @@ fn sessions_are_captured_where_the_settings_call_us_with_the_same_folder() {
         let usual = Ground { ostler_home: None, ..ground };
         let _ = fs::remove_file(ground.path(origin));
         usual.apply(&usual.install(origin).unwrap()).unwrap();
-        assert!(is_capturing(origin, "/any"), "{origin:?}: into the folder of whoever starts the agent");
+        assert!(
+            is_capturing(origin, "/any"),
+            "{origin:?}: into the directory of the user who starts the agent"
+        );
         usual.apply(&usual.uninstall(origin).unwrap()).unwrap();
         assert!(!is_capturing(origin, "/any"), "{origin:?}");
     }

@@ -11,7 +11,7 @@ use crate::shield::HIGH;
 use crate::store::{HASTY, Message, Store, StoreError};
 use crate::{drain, project};
 
-/// How long a session that begins may wait for what was taken down to get into the store.
+/// How long the start of a session may wait for captured records to be stored.
 const DRAINS_FOR: Duration = Duration::from_millis(150);
 
 /// 1,200 tokens, at three letters each: more than a token has, so that it is never more.

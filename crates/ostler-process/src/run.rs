@@ -494,11 +494,11 @@ impl<'a> Run<'a> {
         self.desk.tell(RunEventKind::Warn { text })
     }
 
-    /// What an event shows of the jail's denials, to be told.
+    /// The jail's denials that an event shows, as events of the run.
     fn note_denials(&mut self, event: &AgentEvent) -> Vec<RunEventKind> {
         let Some(jail) = &self.plan.jail else { return Vec::new() };
-        let denials = self.denials.note(&jail.decision, &self.plan.workspace, event);
-        denials.iter().map(denials::told).collect()
+        let denials = self.denials.add_from(&jail.decision, &self.plan.workspace, event);
+        denials.iter().map(denials::to_event).collect()
     }
 
     /// Warns about configuration that is in the workspace now and was not trusted, nor there, at the last start: Ostler

@@ -196,7 +196,7 @@ impl Enforcement {
 }
 
 impl Task<'_> {
-    /// What the agent is told that it may do.
+    /// The permissions that the launch gives the agent.
     pub(crate) fn granted(&self) -> Permissions {
         self.enforcement.granted(self.permissions)
     }

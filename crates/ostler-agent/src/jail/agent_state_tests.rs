@@ -133,7 +133,7 @@ fn the_agent_finds_its_state_where_its_variables_say() {
     let moved = codex.set("CODEX_HOME", "/home/me/x").with(&["/home/me/x/auth.json"]);
     assert!(!is_visible(&moved.jail().policy, Path::new("/home/me/.codex/auth.json")));
     assert_effects(&moved, &[("/home/me/x/auth.json", WritesThrough), ("/home/me/x/AGENTS.md", Private)]);
-    // It refuses to start without the directory, and nobody makes it.
+    // Codex refuses to start without the directory, and Ostler does not create it.
     let missing = World { agent: &Codex, ..World::default() }.set("CODEX_HOME", "/home/me/y");
     assert!(!missing.jail().create.iter().any(|path| path.starts_with("/home/me/y")));
 

@@ -167,7 +167,7 @@ impl Guardian {
         };
         let joined = match brief.joins {
             Joins::Earlier => vec![next()?, next()?],
-            Joins::Nobody => Vec::new(),
+            Joins::None => Vec::new(),
         };
         let reach = Reach { leaf, ancestor: Some(getpid()), mark: brief.mark };
         if brief.tier == Tier::PidNs && !is_first_of_its_namespace() {

@@ -175,7 +175,7 @@ impl Launch<'_> {
             ahead.spawn_blocking(move || knock(pid));
         }
         let path = leaf.as_ref().map(|leaf| leaf.path().display().to_string());
-        let joins = if self.joined.is_some() { Joins::Earlier } else { Joins::Nobody };
+        let joins = if self.joined.is_some() { Joins::Earlier } else { Joins::None };
         let (mark, demand) = (self.mark.clone(), self.demand);
         let brief = Brief { v: wire::VERSION, mark, tier, demand, leaf: path, joins };
         let mut more: Vec<_> = leaf.iter().map(Leaf::as_fd).collect();

@@ -39,13 +39,13 @@ pub(super) struct Brief {
     pub(super) joins: Joins,
 }
 
-/// Whose wall it stands behind, if there is one.
+/// Which wall the process enters, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Joins {
-    /// Its own.
-    Nobody,
-    /// That of a process before it.
+    /// A new one.
+    None,
+    /// The one of an earlier process.
     Earlier,
 }
 

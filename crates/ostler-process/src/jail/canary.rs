@@ -56,7 +56,7 @@ impl Canary {
         Ok(Self { folder, _listener: listener })
     }
 
-    /// Removes what killed processes left below `parent`, which nobody else uses now.
+    /// Removes what killed processes left below `parent`. No other process may use that directory meanwhile.
     pub fn remove_left(parent: &Path) {
         let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {

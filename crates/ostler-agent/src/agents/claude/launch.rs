@@ -147,7 +147,7 @@ pub(super) fn mode(permissions: Permissions) -> &'static str {
 /// As root it ends at once with "--dangerously-skip-permissions cannot be used with root/sudo privileges", unless it is
 /// told that the machine is a sandbox.
 pub(super) fn as_root(task: &Task<'_>) -> AsRoot {
-    let warning = "Claude Code runs as root, may do everything, and is told that it is in a sandbox";
+    let warning = "Claude Code runs as root without restrictions, with IS_SANDBOX=1";
     match (task.granted(), task.enforcement) {
         (Permissions::Deny | Permissions::Edits, _) => AsRoot::default(),
         (Permissions::All, Enforcement::Agent) => AsRoot { env: in_sandbox(), warnings: words([warning]) },

@@ -46,10 +46,10 @@ pub(super) fn prune(args: &Args, runs: &Path, home: &Path) -> Result<(), Failure
         // What cannot be removed now, is tried again the next time.
         old_layers.retain(|old| layers::remove(old).unwrap_or(false));
     }
-    told(args, &old, &old_layers)
+    print_report(args, &old, &old_layers)
 }
 
-fn told(args: &Args, old: &[Old], old_layers: &[OldLayers]) -> Result<(), Failure> {
+fn print_report(args: &Args, old: &[Old], old_layers: &[OldLayers]) -> Result<(), Failure> {
     let bytes = old.iter().map(|old| old.bytes).sum();
     if args.json {
         let runs: Vec<_> =
