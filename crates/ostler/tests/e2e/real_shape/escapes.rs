@@ -50,8 +50,28 @@ try agent-settings 'echo x > .claude/settings.json'
 echo end of attempts
 "#;
 
+/// Attempts that call the kernel by the numbers of x86-64.
+const BY_NUMBER: [&str; 2] = ["keyring", "trace"];
+
 /// What Landlock alone cannot keep: docs/security.md lists it.
 const LANDLOCK: [&str; 6] = ["agent-settings", "git-config", "git-hook", "keyring", "move-git", "socket"];
+
+/// The attempts that this machine can make.
+fn attempts() -> impl Iterator<Item = (Option<&'static str>, &'static str)> {
+    let named = ATTEMPTS
+        .lines()
+        .map(|line| (line.strip_prefix("try ").and_then(|rest| rest.split(' ').next()), line));
+    named.filter(|(name, _)| is_possible(name.unwrap_or_default()))
+}
+
+fn is_possible(name: &str) -> bool {
+    cfg!(target_arch = "x86_64") || !BY_NUMBER.contains(&name)
+}
+
+/// Whether the kernel lets a process trace another one of the same user, without any jail.
+fn may_trace() -> bool {
+    fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").map_or(true, |scope| scope.trim() == "0")
+}
 
 /// What the owner has besides the workspace, and a process of theirs.
 struct Owner {
@@ -85,7 +105,9 @@ fn plant(shape: &RealShape) -> Owner {
     fs::create_dir(workspace.join(".claude")).unwrap();
     fs::write(workspace.join(".claude/settings.json"), "{}").unwrap();
     let socket = UnixListener::bind(other.join("socket")).unwrap();
-    add_key(shape);
+    if is_possible("keyring") {
+        add_key(shape);
+    }
     let shared = format!("/dev/shm/ostler-test-{}", uuid::Uuid::new_v4());
     fs::write(&shared, "the owner's secret\n").unwrap();
     let mut process = Command::new("/bin/sleep");
@@ -111,7 +133,8 @@ fn key_name(shape: &RealShape) -> String {
 /// The attempts that led somewhere, sorted.
 fn attempt(player: Player, shape: &RealShape, terms: &[&str]) -> Vec<String> {
     let owner = plant(shape);
-    let attempts = ATTEMPTS
+    let attempts: String = attempts().map(|(_, line)| format!("{line}\n")).collect();
+    let attempts = attempts
         .replace("TOP", shape.at("").display().to_string().trim_end_matches('/'))
         .replace("PID", &owner.process.id().to_string())
         .replace("KEY", &key_name(shape))
@@ -146,7 +169,8 @@ fn attempt(player: Player, shape: &RealShape, terms: &[&str]) -> Vec<String> {
 }
 
 fn names(extra: &[&str]) -> Vec<String> {
-    let mut names: Vec<String> = extra.iter().map(|name| (*name).to_owned()).collect();
+    let extra = extra.iter().filter(|name| is_possible(name));
+    let mut names: Vec<String> = extra.map(|name| (*name).to_owned()).collect();
     names.push("task".to_owned());
     names.sort();
     names
@@ -191,11 +215,11 @@ fn landlock_alone_leaves_these_ways_open() {
 fn without_a_jail_the_ways_are_open() {
     let Some(shape) = RealShape::unprivileged(Player::Codex) else { return };
     let open = attempt(Player::Codex, &shape, &["--permissions", "all"]);
-    let tried = ATTEMPTS.lines().filter_map(|line| line.strip_prefix("try ")?.split(' ').next());
-    // The rest needs root, or a cgroup that the user may leave.
-    let mut tried: Vec<&str> = tried.filter(|name| *name != "cgroup").collect();
+    // A cgroup that the user may leave is rare, and some machines forbid tracing.
+    let is_counted = |name: &&str| *name != "cgroup" && (*name != "trace" || may_trace());
+    let mut tried: Vec<&str> = attempts().filter_map(|(name, _)| name).filter(is_counted).collect();
     tried.sort_unstable();
-    assert_eq!(open.iter().map(String::as_str).filter(|name| *name != "cgroup").collect::<Vec<_>>(), tried);
+    assert_eq!(open.iter().map(String::as_str).filter(is_counted).collect::<Vec<_>>(), tried);
 }
 
 /// Claude Code puts a file that a prompt mentions into the request by itself, before its model has asked for anything.
