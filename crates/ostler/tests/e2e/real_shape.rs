@@ -308,7 +308,10 @@ fn codex(url: &str) -> String {
     )
 }
 
+/// A model that takes pictures: to another one OpenCode sends none.
 fn opencode(url: &str) -> String {
+    let limit = json!({"context": 128_000, "output": 8_000});
+    let modalities = json!({"input": ["text", "image"], "output": ["text"]});
     json!({
         "model": "own/scripted",
         "small_model": "own/scripted",
@@ -316,7 +319,9 @@ fn opencode(url: &str) -> String {
         "provider": {"own": {
             "npm": "@ai-sdk/openai-compatible",
             "options": {"baseURL": format!("{url}/v1"), "apiKey": "dummy"},
-            "models": {"scripted": {"name": "scripted", "limit": {"context": 128_000, "output": 8_000}}},
+            "models": {"scripted": {
+                "name": "scripted", "limit": limit, "attachment": true, "modalities": modalities,
+            }},
         }},
     })
     .to_string()

@@ -3,11 +3,15 @@
 //! `ostler-process/tests/suite/jail/escapes.rs`.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
+use base64::Engine as _;
+use rustix::process::geteuid;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
 use super::RealShape;
@@ -17,7 +21,7 @@ use crate::tap::Tap;
 use crate::yard::{Ended, ended};
 
 /// Says `open NAME` for each way that leads somewhere. `TOP` is the directory of the test, `PID` a process of the same user,
-/// `KEY` a key in that user's keyring. The numbers of system calls are those of x86-64.
+/// `KEY` a key in that user's keyring, `TERMINAL` a terminal of theirs. The numbers of system calls are those of x86-64.
 const ATTEMPTS: &str = r#"
 try() { name=$1; shift; if eval "$*" >/dev/null 2>&1; then echo "open $name"; fi; }
 try task 'test "$(cat seed.txt)" = seed'
@@ -42,6 +46,9 @@ try trace 'perl -e "exit(syscall(101, 16, PID, 0, 0) < 0)"'
 try socket 'perl -MIO::Socket::UNIX -e "exit(IO::Socket::UNIX->new(Peer => shift) ? 0 : 1)" TOP/other/socket'
 try user-namespace 'unshare -Urm sh -c "mount -t tmpfs none /mnt"'
 try set-uid 'grep -q "NoNewPrivs:.0" /proc/self/status'
+try write-terminal 'echo x > TERMINAL'
+try type-in-terminal 'perl -e "open(T, q(+<), q(TERMINAL)) && ioctl(T, 0x5412, \$key = q(x)) || exit 1"'
+try core-pattern 'true >> /proc/sys/kernel/core_pattern'
 try cgroup 'echo 0 > /sys/fs/cgroup/cgroup.procs'
 try git-hook 'echo x > .git/hooks/pre-commit'
 try git-config 'git config core.fsmonitor x'
@@ -53,8 +60,13 @@ echo end of attempts
 /// Attempts that call the kernel by the numbers of x86-64.
 const BY_NUMBER: [&str; 2] = ["keyring", "trace"];
 
+/// Attempts that only root can make, even without a jail: to type into the terminal of another session (TIOCSTI), and to
+/// decide where the kernel writes core dumps, or which program it starts for them.
+const BY_ROOT: [&str; 2] = ["core-pattern", "type-in-terminal"];
+
 /// What Landlock alone cannot keep: docs/security.md lists it.
-const LANDLOCK: [&str; 6] = ["agent-settings", "git-config", "git-hook", "keyring", "move-git", "socket"];
+const LANDLOCK: [&str; 7] =
+    ["agent-settings", "git-config", "git-hook", "keyring", "move-git", "socket", "write-terminal"];
 
 /// The attempts that this machine can make.
 fn attempts() -> impl Iterator<Item = (Option<&'static str>, &'static str)> {
@@ -77,6 +89,8 @@ fn may_trace() -> bool {
 struct Owner {
     process: Child,
     shared: String,
+    terminal: String,
+    _master: OwnedFd,
     _socket: UnixListener,
 }
 
@@ -113,7 +127,18 @@ fn plant(shape: &RealShape) -> Owner {
     let mut process = Command::new("/bin/sleep");
     process.arg("600").env("OWNERS_VARIABLE", "secret").current_dir("/").stdin(Stdio::null());
     process.uid(shape.user_id()).gid(shape.user_id());
-    Owner { process: process.spawn().unwrap(), shared, _socket: socket }
+    let (master, terminal) = open_terminal(shape);
+    Owner { process: process.spawn().unwrap(), shared, terminal, _master: master, _socket: socket }
+}
+
+/// A terminal of the user: the side of its window, and its path.
+fn open_terminal(shape: &RealShape) -> (OwnedFd, String) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let path = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    chown(&path, Some(shape.user_id()), None).unwrap();
+    (master, path)
 }
 
 /// Adds a key to the keyring of the user, which every process of that user finds. It goes by itself.
@@ -132,12 +157,24 @@ fn key_name(shape: &RealShape) -> String {
 
 /// The attempts that led somewhere, sorted.
 fn attempt(player: Player, shape: &RealShape, terms: &[&str]) -> Vec<String> {
+    attempt_some(player, shape, terms, |_| true)
+}
+
+/// The same, of the attempts that are chosen by name.
+fn attempt_some(
+    player: Player,
+    shape: &RealShape,
+    terms: &[&str],
+    is_chosen: impl Fn(&str) -> bool,
+) -> Vec<String> {
     let owner = plant(shape);
-    let attempts: String = attempts().map(|(_, line)| format!("{line}\n")).collect();
+    let chosen = attempts().filter(|(name, _)| name.is_none_or(&is_chosen));
+    let attempts: String = chosen.map(|(_, line)| format!("{line}\n")).collect();
     let attempts = attempts
         .replace("TOP", shape.at("").display().to_string().trim_end_matches('/'))
         .replace("PID", &owner.process.id().to_string())
         .replace("KEY", &key_name(shape))
+        .replace("TERMINAL", &owner.terminal)
         .replace("/dev/shm/NAME", &owner.shared);
     fs::write(shape.workspace().join("attempts.sh"), attempts).unwrap();
     let call = match player {
@@ -216,35 +253,106 @@ fn without_a_jail_the_ways_are_open() {
     let Some(shape) = RealShape::unprivileged(Player::Codex) else { return };
     let open = attempt(Player::Codex, &shape, &["--permissions", "all"]);
     // A cgroup that the user may leave is rare, and some machines forbid tracing.
-    let is_counted = |name: &&str| *name != "cgroup" && (*name != "trace" || may_trace());
+    let is_counted =
+        |name: &&str| *name != "cgroup" && (*name != "trace" || may_trace()) && !BY_ROOT.contains(name);
     let mut tried: Vec<&str> = attempts().filter_map(|(name, _)| name).filter(is_counted).collect();
     tried.sort_unstable();
     assert_eq!(open.iter().map(String::as_str).filter(is_counted).collect::<Vec<_>>(), tried);
 }
 
-/// Claude Code puts a file that a prompt mentions into the request by itself, before its model has asked for anything.
-async fn is_mentioned(terms: &'static [&'static str]) -> bool {
-    let Some(shape) = RealShape::unprivileged(Player::ClaudeStream) else { return false };
-    let provider =
-        Provider::start("[[conversation]]\n[[conversation.step]]\nreply = [{ text = \"Seen.\" }]\n");
+#[test]
+fn without_a_jail_root_types_in_terminals_and_decides_on_core_dumps() {
+    // Containers may have a read-only /proc/sys.
+    let pattern = fs::OpenOptions::new().append(true).open("/proc/sys/kernel/core_pattern");
+    if !geteuid().is_root() || pattern.is_err() {
+        return;
+    }
+    let Some(shape) = RealShape::of(Player::Codex) else { return };
+    let is_chosen = |name: &str| name == "task" || BY_ROOT.contains(&name);
+    let open = attempt_some(Player::Codex, &shape, &["--permissions", "all"], is_chosen);
+    assert_eq!(open, names(&BY_ROOT));
+}
+
+/// Runs an agent, and tells whether a request to its model contained a text.
+async fn reaches_model(
+    player: Player,
+    terms: &'static [&'static str],
+    make: impl FnOnce(&RealShape) -> Attempt,
+) -> bool {
+    let Some(shape) = RealShape::unprivileged(player) else { return false };
+    fs::create_dir(shape.at("other")).unwrap();
+    let Attempt { prompt, script, text } = make(&shape);
+    let provider = Provider::start(&script);
     let tap = Tap::before(&provider.url).await;
     shape.configure(&tap.url);
-    fs::create_dir(shape.at("other")).unwrap();
-    fs::write(shape.at("other/secret.txt"), "the owner's secret\n").unwrap();
     let run = tokio::task::spawn_blocking(move || {
-        let prompt = format!("Look at @{}", shape.at("other/secret.txt").display());
         let ended = Ended::of(ended(shape.start(&[terms, &[prompt.as_str()]].concat())));
         ended.ends("completed", 0);
         shape.is_empty();
     });
     run.await.unwrap();
-    tap.conversation().iter().any(|request| request.to_string().contains("the owner's secret"))
+    tap.conversation().iter().any(|request| request.to_string().contains(&text))
+}
+
+/// A run that tries to show its model something of the owner's.
+struct Attempt {
+    prompt: String,
+    script: String,
+    /// What the model receives if the attempt succeeds.
+    text: String,
+}
+
+/// Claude Code puts a file that a prompt mentions into the request by itself, before its model has asked for anything.
+fn mention_file(shape: &RealShape) -> Attempt {
+    let path = shape.at("other/secret.txt");
+    fs::write(&path, "the owner's secret\n").unwrap();
+    let script = json!({"v": 1, "conversation": [{"step": [{"reply": [{"text": "Seen."}]}]}]});
+    let prompt = format!("Look at @{}", path.display());
+    Attempt { prompt, script: script.to_string(), text: "the owner's secret".to_owned() }
 }
 
 #[tokio::test]
 async fn a_file_that_a_prompt_mentions_is_not_read() {
-    assert!(!is_mentioned(&["--permissions", "deny"]).await);
-    assert!(!is_mentioned(&["--permissions", "edits"]).await);
+    let player = Player::ClaudeStream;
+    assert!(!reaches_model(player, &["--permissions", "deny"], mention_file).await);
+    assert!(!reaches_model(player, &["--permissions", "edits"], mention_file).await);
     // Otherwise this would show nothing.
-    assert!(is_mentioned(&["--permissions", "all"]).await);
+    assert!(reaches_model(player, &["--permissions", "all"], mention_file).await);
+}
+
+/// A picture of four pixels.
+const PICTURE: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg==";
+
+/// Agents read pictures by tools of their own, in their own process: no command, and no shell that a rule could look at.
+fn show_picture(player: Player, shape: &RealShape) -> Attempt {
+    let path = shape.at("other/picture.png").display().to_string();
+    fs::write(&path, base64::engine::general_purpose::STANDARD.decode(PICTURE).unwrap()).unwrap();
+    let call = match player {
+        Player::Codex => json!({"tool": "view_image", "arguments": {"path": path}}),
+        Player::OpenCode => json!({"tool": "read", "arguments": {"filePath": path}}),
+        _ => json!({"tool": "Read", "arguments": {"file_path": path}}),
+    };
+    let steps =
+        json!([{"expect": {"contains": "Look at"}, "reply": [call]}, {"reply": [{"text": "I looked."}]}]);
+    // OpenCode sends the picture as a further message of the user, which is a prompt to the script.
+    let shown = json!({"step": [{"reply": [{"text": "I looked."}]}]});
+    let script = json!({"v": 1, "conversation": [{"step": steps}, shown]});
+    let (prompt, script) = (format!("Look at @{path}"), script.to_string());
+    Attempt { prompt, script, text: PICTURE[..40].to_owned() }
+}
+
+#[tokio::test]
+async fn a_picture_outside_is_not_shown_to_the_model() {
+    for player in EVERY_AGENT {
+        for terms in [&["--permissions", "deny"], &["--permissions", "edits"]] {
+            assert!(
+                !reaches_model(player, terms, |shape| show_picture(player, shape)).await,
+                "{player:?} {terms:?}"
+            );
+        }
+        // Otherwise this would show nothing.
+        let terms = &["--permissions", "all"];
+        assert!(reaches_model(player, terms, |shape| show_picture(player, shape)).await, "{player:?}");
+    }
 }
