@@ -11,7 +11,7 @@ use ostler_agent::offering::Toolset;
 use super::Gateway;
 use super::models::{Manner, Model};
 use super::visits::Visitor;
-use crate::conversations::Conversation;
+use crate::conversations::{Conversation, Opening};
 use crate::live::{Slash, Start};
 use crate::wire::{Kind, Problem, Request};
 
@@ -101,6 +101,31 @@ impl<S: Start> Gateway<S> {
             Some(_) => Ok(Place::Folder(folder)),
             None => Err(Problem::invalid("the name of this folder is not UTF-8").about(field)),
         }
+    }
+}
+
+impl<S: Start> Gateway<S> {
+    /// Refuses a session whose folder is not allowed any more: it was removed or replaced, it is reached through a link now, or
+    /// neither the server, nor the client's key, nor the key of the session grants it. Checked at every turn, because the
+    /// folder was checked when the session was made.
+    pub(super) fn reauthorize_folder(&self, visitor: &Visitor, opening: &Opening) -> Result<(), Problem> {
+        let Some(named) = &opening.cwd else { return Ok(()) };
+        let forbidden = |reason: &str| {
+            Err(Problem::new(Kind::Forbidden, &format!("the folder of this session {reason}")).about("cwd"))
+        };
+        let folder = Path::new(named);
+        // It was resolved when the session was made.
+        match folder.canonicalize() {
+            Err(_) => return forbidden("is not there any more"),
+            Ok(real) if real != folder => return forbidden("is reached through a link now"),
+            Ok(real) if !real.is_dir() => return forbidden("is not a folder any more"),
+            Ok(_) => {}
+        }
+        let keys = self.offer.keys.current();
+        let mut keys = keys.iter().filter(|key| key.id == opening.tenant).chain([&visitor.key]);
+        let is_allowed = self.offer.folders.iter().any(|root| folder.starts_with(root))
+            || keys.any(|key| key.policy.allows_folder(folder));
+        if is_allowed { Ok(()) } else { forbidden("may not be worked in any more") }
     }
 }
 

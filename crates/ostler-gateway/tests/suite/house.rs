@@ -62,6 +62,10 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
     let writer =
         Policy { scopes: vec![Scope::Chat, Scope::SessionsRead, Scope::SessionsWrite], ..Policy::chat() };
     let viewer = Policy { scopes: vec![Scope::TerminalView], ..Policy::chat() };
+    let holder = Policy {
+        scopes: vec![Scope::SessionsRead, Scope::SessionsWrite, Scope::TerminalHold],
+        ..Policy::chat()
+    };
     let looker = Policy { scopes: vec![Scope::SessionsRead], ..Policy::chat() };
     let keys = Keys::new(vec![
         Key::of("one", "ostler_1", Policy::chat()),
@@ -71,6 +75,8 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
         Key::of("owner", "ostler_owner", Policy::owner()),
         Key::of("writer", "ostler_writer", writer),
         Key::of("viewer", "ostler_viewer", viewer),
+        Key::of("holder", "ostler_holder", holder.clone()),
+        Key::of("all", "ostler_all", Policy { permissions: Permissions::All, ..holder }),
     ]);
     let (conversations, runs) = (kept.join("conversations"), kept.join("runs"));
     Offer {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -438,5 +439,39 @@ async fn after_a_disconnect_the_conversation_continues_in_the_session_that_is_st
     assert_eq!((got.status, &got.json()["text"]), (200, &json!("two")), "{}", got.body);
     let want = [(1, "say one"), (1, "linger"), (1, "say two")].map(|(pid, text)| (pid, text.to_owned()));
     assert_eq!(house.stage.log(|log| log.asked.clone()), want);
+    house.close().await;
+}
+
+/// A session's folder was looked at when the session was made, and never again.
+#[tokio::test]
+async fn the_folder_of_a_session_is_authorized_at_every_turn() {
+    let (kept, folders) = (Arc::new(tempfile::tempdir().unwrap()), tempfile::tempdir().unwrap());
+    let root = folders.path().canonicalize().unwrap();
+    let (allowed, work, secret) = (root.join("allowed"), root.join("allowed/work"), root.join("secret"));
+    for folder in [&allowed, &work, &secret] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    let offer = |folders: &[&PathBuf]| Offer {
+        folders: folders.iter().map(|folder| (*folder).clone()).collect(),
+        ..offer(kept.path())
+    };
+    let house = House::with(offer(&[&allowed]), kept.clone(), Limits::default(), Duration::ZERO).await;
+    let id = begin(&house, "ostler_writer", &json!({"model": "claude", "cwd": work})).await;
+    let turns = format!("{SESSIONS}/{id}/turns");
+    let turn = json!({"text": "say one", "wait": true});
+    assert_eq!(house.post(&turns, "ostler_writer", &turn).await.status, 200);
+    std::fs::remove_dir(&work).unwrap();
+    assert_eq!(house.post(&turns, "ostler_writer", &turn).await.status, 403, "it is gone");
+    std::os::unix::fs::symlink(&secret, &work).unwrap();
+    let got = house.post(&turns, "ostler_writer", &turn).await;
+    assert_eq!((got.status, &got.json()["field"]), (403, &json!("cwd")), "it is a link: {}", got.body);
+    std::fs::remove_file(&work).unwrap();
+    std::fs::create_dir(&work).unwrap();
+    assert_eq!(house.post(&turns, "ostler_writer", &turn).await.status, 200);
+    assert_eq!(house.stage.log(|log| log.asked.len()), 2, "nothing reached the agent in between");
+    house.close().await;
+    // A server that allows other folders does not go on with it.
+    let house = House::with(offer(&[]), kept.clone(), Limits::default(), Duration::ZERO).await;
+    assert_eq!(house.post(&turns, "ostler_writer", &turn).await.status, 403);
     house.close().await;
 }

@@ -104,10 +104,15 @@ impl Socket {
 
 /// A session whose process has a terminal.
 pub(crate) async fn seated(house: &House) -> (String, Seat) {
-    let got = house.post(SESSIONS, "ostler_owner", &json!({"model": "claude/terminal"})).await;
+    seated_for(house, "ostler_owner").await
+}
+
+/// The same, of this key.
+async fn seated_for(house: &House, key: &str) -> (String, Seat) {
+    let got = house.post(SESSIONS, key, &json!({"model": "claude/terminal"})).await;
     let id = got.json()["id"].as_str().unwrap().to_owned();
     let turn = json!({"text": "say one", "wait": true});
-    assert_eq!(house.post(&format!("{SESSIONS}/{id}/turns"), "ostler_owner", &turn).await.status, 200);
+    assert_eq!(house.post(&format!("{SESSIONS}/{id}/turns"), key, &turn).await.status, 200);
     let seat = house.stage.terminal.lock().unwrap().as_ref().unwrap().0.clone();
     (id, seat)
 }
@@ -291,4 +296,18 @@ async fn a_terminal_is_not_for_everybody() {
     // Without an upgrade it is a bad request.
     assert_eq!(house.bare("GET", &path, "ostler_owner").await.status, 400);
     house.close().await;
+}
+
+/// Whoever types at a terminal answers what the agent asks: `deny` would be worth nothing.
+#[tokio::test]
+async fn only_a_key_that_may_allow_everything_types_at_a_terminal() {
+    for (key, held) in [("ostler_holder", Some(403)), ("ostler_all", None)] {
+        let house = House::open(Limits::default()).await;
+        let (id, _seat) = seated_for(&house, key).await;
+        let (path, head) = (format!("{SESSIONS}/{id}/terminal"), format!("x-api-key: {key}"));
+        assert_eq!(Socket::open(&house, &path, &head).await.err(), None, "{key}");
+        let hold = format!("{path}?manner=hold");
+        assert_eq!(Socket::open(&house, &hold, &head).await.err(), held, "{key}");
+        house.close().await;
+    }
 }

@@ -12,8 +12,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid};
+use rustix::process::{
+    Pid, Signal, fchdir, getppid, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
+};
 use rustix::termios::isatty;
 
 use super::plan::{self, Plan};
@@ -72,7 +75,7 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
     if let Some(jail) = &plan.jail {
         enter(jail, joined.as_ref(), status)?;
     }
-    std::env::set_current_dir(&plan.folder).map_err(at(Step::Folder))?;
+    enter_folder(&plan).map_err(at(Step::Folder))?;
     // Asked of the kernel, so that it is the directory that the agent is really in.
     set_pwd(&mut plan.environment, std::env::current_dir());
     check(&plan, &own).map_err(at(Step::Program))?;
@@ -80,6 +83,17 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
     command.args(&plan.arguments).env_clear().envs(plan.environment);
     command.stdin(stdin).stdout(stdout).stderr(stderr);
     Err(Some(refused(Step::Program, &command.exec())))
+}
+
+/// Makes the folder the working directory. The policy of a jail was decided for this path with its links resolved; what has
+/// become a link since then leads to something that nobody decided on.
+fn enter_folder(plan: &Plan) -> io::Result<()> {
+    if plan.jail.is_none() {
+        return std::env::set_current_dir(&plan.folder);
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat2(CWD, &plan.folder, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    Ok(fchdir(folder)?)
 }
 
 /// The next so many, or none.

@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, openat2, statvfs};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount_bind_recursive, mount_remount};
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, mount_remount, move_mount, open_tree};
 
 /// The mount points of the host.
 pub(super) struct MountTable {
@@ -59,7 +59,7 @@ pub(super) fn bind(
     target: &Path,
     flags: MountFlags,
 ) -> io::Result<()> {
-    mount_bind_recursive(below(host, path), target)?;
+    bind_without_links(&below(host, path), target)?;
     add_flags(target, flags)?;
     for mount in table.below(path) {
         match add_flags(&target.join(mount), flags) {
@@ -70,6 +70,19 @@ pub(super) fn bind(
         }
     }
     Ok(())
+}
+
+/// Mounts a path whose links were resolved when the policy was decided. If one of its directories has become a link since,
+/// somebody replaced it: the link is not followed, because it may lead to what the policy does not grant.
+fn bind_without_links(source: &Path, target: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let source = openat2(CWD, source, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(&source, c"", flags)?;
+    Ok(move_mount(&tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
 /// Adds flags to a mount. The kernel insists that those it has are named again.

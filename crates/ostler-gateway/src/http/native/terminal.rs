@@ -141,6 +141,14 @@ pub(in super::super) async fn of_session<S: Start>(
     let (manner, window) = wanted(incoming.uri())?;
     let (visitor, tenant) = gateway.enter(&with_key(incoming.headers()), scope(manner))?;
     let conversation = gateway.session(tenant.as_deref(), &id)?;
+    if manner == Manner::Hold {
+        if !visitor.key.policy.may_allow() {
+            let message = "this key may watch terminals, but not type: a person at a terminal answers what the agent \
+                           asks, which needs a key with the permissions `all`";
+            return Err(Problem::new(Kind::Forbidden, message).into());
+        }
+        gateway.reauthorize_folder(&visitor, &conversation.opening)?;
+    }
     let upgrade = upgrade(incoming).await?;
     let follower = gateway.follower(&visitor)?;
     let seat = gateway.seat_of(&conversation)?;

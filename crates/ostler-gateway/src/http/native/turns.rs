@@ -32,6 +32,7 @@ pub(in super::super) async fn post<S: Start>(
 ) -> Told {
     let (visitor, tenant) = gateway.enter(incoming.headers(), Scope::SessionsWrite)?;
     let conversation = gateway.session(tenant.as_deref(), &id)?;
+    gateway.reauthorize_folder(&visitor, &conversation.opening)?;
     let terms = gateway.terms_of(&conversation.opening)?;
     let manner = gateway.models.find(&conversation.opening.model)?.served.manner;
     let slash = slash(manner, terms.engine, incoming.headers())?;

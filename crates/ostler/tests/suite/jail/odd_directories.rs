@@ -7,6 +7,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ostler_agent::jail::JailKind;
+
+use super::yard::{User, Yard, start_jailed};
 use super::{assert_refused, ground, outcome, printed, run, script, warnings};
 
 #[test]
@@ -188,4 +191,18 @@ fn a_workspace_that_claims_the_repository_of_another_project_does_not_see_it() {
     let mut command = ground.command(&["run", "-a", &agent, "--json", "x"]);
     let last = outcome(&run(command.env("OTHER", &other)));
     assert_eq!(printed(&ground, &last), "end\n", "{last}");
+}
+
+/// Whoever may write beside a workspace could replace it after its path was looked at.
+#[tokio::test]
+async fn a_workspace_that_became_a_link_is_not_entered() {
+    for kind in [JailKind::Namespace, JailKind::Landlock] {
+        let Some(yard) = Yard::of(User::Root) else { return };
+        fs::rename(yard.at("work"), yard.at("moved")).unwrap();
+        symlink(yard.at("home/.ssh"), yard.at("work")).unwrap();
+        let started =
+            start_jailed(&yard.at(""), env!("CARGO_BIN_EXE_ostler"), kind, "cat id").await.map(|_| ());
+        let text = format!("{:?}", started.unwrap_err());
+        assert!(text.contains("Folder") || text.contains("work"), "{kind:?}: {text}");
+    }
 }

@@ -142,6 +142,24 @@ async fn this_process_is_the_other_one() {
 }
 
 async fn run_jailed(root: &Path, ostler: &str, kind: JailKind, script: &str) -> (String, Exit) {
+    let mut contained = start_jailed(root, ostler, kind, script).await.unwrap();
+    assert_eq!(contained.jail().unwrap().kind, kind);
+    let (mut out, mut err) = (String::new(), String::new());
+    let (mut stdout, mut stderr) = (contained.stdout.take().unwrap(), contained.stderr.take().unwrap());
+    let both = tokio::try_join!(stdout.read_to_string(&mut out), stderr.read_to_string(&mut err));
+    both.unwrap();
+    let exit = contained.leader_exit().await;
+    assert_eq!(contained.kill_all().await, contain::Survivors(0));
+    assert!(err.is_empty(), "{err}");
+    (out, exit)
+}
+
+pub(super) async fn start_jailed(
+    root: &Path,
+    ostler: &str,
+    kind: JailKind,
+    script: &str,
+) -> Result<Contained, contain::StartError> {
     let canary = Canary::create(root).unwrap();
     let spawn = Spawn {
         program: PathBuf::from("/bin/sh"),
@@ -160,16 +178,7 @@ async fn run_jailed(root: &Path, ostler: &str, kind: JailKind, script: &str) -> 
         jail: Some(Jail { kind, policy: policy(root, &canary) }),
         guard: PathBuf::from(ostler),
     };
-    let mut contained = Contained::start(spawn).await.unwrap();
-    assert_eq!(contained.jail().unwrap().kind, kind);
-    let (mut out, mut err) = (String::new(), String::new());
-    let (mut stdout, mut stderr) = (contained.stdout.take().unwrap(), contained.stderr.take().unwrap());
-    let both = tokio::try_join!(stdout.read_to_string(&mut out), stderr.read_to_string(&mut err));
-    both.unwrap();
-    let exit = contained.leader_exit().await;
-    assert_eq!(contained.kill_all().await, contain::Survivors(0));
-    assert!(err.is_empty(), "{err}");
-    (out, exit)
+    Contained::start(spawn).await
 }
 
 fn policy(root: &Path, canary: &Canary) -> JailPolicy {
