@@ -12,6 +12,7 @@
 mod admission;
 mod around;
 mod asking;
+mod bodies;
 mod conversing;
 mod followers;
 mod following;
@@ -56,6 +57,8 @@ use crate::live::Start;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
 use crate::wire::Problem;
+use bodies::Bodies;
+pub use bodies::BodyLimits;
 use followers::Followers;
 use idempotency::Repeats;
 use keys::Keys;
@@ -83,6 +86,8 @@ pub struct Offer {
     pub runs: PathBuf,
     /// How long it is waited for what is sent.
     pub waiting: Waiting,
+    /// How many bytes of request bodies are in memory at once.
+    pub bodies: BodyLimits,
 }
 
 /// How long it is waited for what is sent, and for what we send to be taken. Who takes longer is not waited for.
@@ -110,6 +115,7 @@ pub struct Gateway<S: Start> {
     offer: Offer,
     models: Models,
     visits: Visits,
+    bodies: Bodies,
     metrics: Arc<Metrics>,
     conversations: Conversations,
     questions: Questions,

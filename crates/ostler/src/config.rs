@@ -29,7 +29,7 @@ pub(crate) use sections::{
 };
 pub(crate) use trust::{Trust, TrustError, folder};
 use values::Switch;
-pub(crate) use values::{Money, Span, TerminalSize};
+pub(crate) use values::{Count, Money, Span, TerminalSize};
 
 use crate::surroundings::Surroundings;
 use layers::Layer;

@@ -7,10 +7,10 @@ use axum::extract::{Request as Incoming, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use ostler_agent::access::Scope;
-use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::Gateway;
+use super::bodies::Tree;
 use super::conversing::{Addressed, CONVERSATION, Misaddressed, Naming};
 use super::idempotency::Whole;
 use super::questions::UNREAD_ANSWERS;
@@ -72,12 +72,14 @@ impl<S: Start> Gateway<S> {
         format: Format,
         visitor: &Visitor,
         headers: &HeaderMap,
-        body_read: &Value,
+        mut tree: Tree,
     ) -> Result<Response, Problem> {
         let folder = self.folder(visitor, headers)?;
         let (permissions, asks) = permissions(visitor, headers)?;
-        let referred = self.unreferred(format, &visitor.key.id, body_read).await?;
-        let mut request = format.read(referred.as_ref().unwrap_or(body_read))?;
+        if let Some(value) = self.unreferred(format, &visitor.key.id, &tree.value).await? {
+            tree.value = value;
+        }
+        let (mut request, permit) = tree.convert(move |value| format.read(&value)).await?;
         self.carry(&visitor.key.id, &mut request);
         let model = self.model(visitor, &request.model)?;
         let engine = self.engine(&model, headers)?;
@@ -110,7 +112,7 @@ impl<S: Start> Gateway<S> {
             Delivery::Streamed { .. } => {
                 let encoder = (format, format.encoder(head, request.delivery));
                 let begun = Streaming::begin(answer, encoder, FIRST_WORD).await;
-                begun.map(|response| response.map(|body| Lasting::body(body, underway)))
+                begun.map(|response| response.map(|body| Lasting::body(body, (underway, permit))))
             }
         };
         let mut response = match answered {

@@ -134,14 +134,13 @@ impl Repeats {
         &self,
         tenant: &str,
         (path, key): (&str, &str),
-        (headers, body): (&HeaderMap, &[u8]),
+        asked: [u8; 32],
     ) -> Result<Turned, Problem> {
         let about = |problem: Problem| problem.about(HEADER);
         if key.is_empty() || key.len() > LONGEST_KEY {
             return Err(about(Problem::invalid("this must be a text of at most 256 letters")));
         }
         let which: [u8; 32] = Sha256::digest(format!("{path}\n{key}").as_bytes()).into();
-        let asked = asked(headers, body);
         let mut all = self.kept();
         all.retain(|_, kept| {
             kept.retain(|known| !known.answer.is_old());
@@ -178,7 +177,7 @@ impl Repeats {
 }
 
 /// What is asked: the body, and what is said about it in headers of ours.
-fn asked(headers: &HeaderMap, body: &[u8]) -> [u8; 32] {
+pub(super) fn digest(headers: &HeaderMap, body: &[u8]) -> [u8; 32] {
     let mut ours: Vec<(&str, &[u8])> = headers
         .iter()
         .filter(|(name, _)| name.as_str().starts_with(OURS))

@@ -3,7 +3,7 @@ use super::*;
 const PATH: &str = "/v1/messages";
 
 fn look(repeats: &Repeats, tenant: &str, key: &str, asked: &str) -> Result<Turned, Problem> {
-    repeats.look(tenant, (PATH, key), (&HeaderMap::new(), asked.as_bytes()))
+    repeats.look(tenant, (PATH, key), digest(&HeaderMap::new(), asked.as_bytes()))
 }
 
 fn first(repeats: &Repeats, key: &str, asked: &str) -> Option<Slot> {
@@ -39,7 +39,7 @@ async fn other_headers_of_ours_are_another_question() {
     let repeats = Repeats::default();
     let with = |name: &'static str, value: &str| {
         let headers = HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]);
-        repeats.look("one", (PATH, "k"), (&headers, b"a"))
+        repeats.look("one", (PATH, "k"), digest(&headers, b"a"))
     };
     let Ok(Turned::First(mut slot)) = with("x-ostler-conversation", "alpha") else { panic!("not the first") };
     slot.end();

@@ -15,6 +15,7 @@ pub(super) mod turns;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::Request as Incoming;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ostler_agent::access::Scope;
@@ -23,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Gateway;
+use super::bodies::BodyPermit;
 use super::metrics::Refusal;
 use super::refusing::say_when;
 use super::visits::Visitor;
@@ -79,12 +81,22 @@ pub(super) fn answer(status: StatusCode, value: &impl Serialize) -> Response {
     response
 }
 
-/// A body that must have this shape.
-pub(super) fn shaped<T: DeserializeOwned>(body: Value) -> Result<T, Problem> {
+/// Reads this shape from JSON.
+fn shaped<T: DeserializeOwned>(body: Value) -> Result<T, Problem> {
     serde_json::from_value(body).map_err(|error| Problem::invalid(&format!("the body is wrong: {error}")))
 }
 
 impl<S: Start> Gateway<S> {
+    /// Reads a body that must have this shape. Its bytes are counted until the permit is dropped.
+    pub(super) async fn read_shape<T: DeserializeOwned + Send + 'static>(
+        &self,
+        visitor: &Visitor,
+        incoming: Incoming,
+    ) -> Result<(T, Option<BodyPermit>), Problem> {
+        let body = self.bodies.read(&visitor.key.id, incoming, self.offer.waiting.body).await?;
+        self.bodies.parse(body).await?.convert(shaped).await
+    }
+
     /// Who it is, and whose things he sees: all, if nothing is said.
     pub(super) fn enter(
         &self,

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::bodies::Bodies;
 use super::followers::Followers;
 use super::idempotency::Repeats;
 use super::models::{AliasError, Models, Served};
@@ -104,8 +105,10 @@ pub async fn open<S: Start>(
         .map_err(|source| OpenError::Conversations { path: offer.conversations.clone(), source })?;
     let metrics = Arc::new(Metrics::new(offer.agents.iter().map(Served::name))?);
     pool.observe(metrics.clone());
+    let bodies = Bodies::new(offer.bodies);
     let gateway = Gateway {
         pool,
+        bodies,
         offer,
         models,
         visits: Visits::new(),

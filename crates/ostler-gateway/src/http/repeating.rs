@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::around::RequestId;
 use super::conversing::CONVERSATION;
-use super::idempotency::{Given, HEADER, Slot, Turned, Whole};
+use super::idempotency::{Given, HEADER, Slot, Turned, Whole, digest};
 use super::visits::Visitor;
-use super::{Gateway, reading, refuse};
+use super::{Gateway, refuse};
 use crate::live::Start;
 use crate::wire::{Format, Problem};
 
@@ -41,7 +41,6 @@ struct Asked {
     visitor: Visitor,
     request: Option<String>,
     headers: HeaderMap,
-    bytes: Bytes,
 }
 
 impl<S: Start> Gateway<S> {
@@ -55,12 +54,13 @@ impl<S: Start> Gateway<S> {
         let request = incoming.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
         let headers = incoming.headers().clone();
         let path = incoming.uri().path().to_owned();
-        let bytes = reading::bytes(incoming, self.offer.waiting.body).await?;
-        let asked = Asked { format, visitor, request, headers, bytes };
-        let Some(key) = asked.headers.get(HEADER) else { return self.asked(&asked).await };
+        let body = self.bodies.read(&visitor.key.id, incoming, self.offer.waiting.body).await?;
+        let asked = Asked { format, visitor, request, headers };
+        let Some(key) = asked.headers.get(HEADER) else { return self.asked(&asked, body).await };
         let key = key.to_str().map_err(|_| Problem::invalid("this must be plain text").about(HEADER))?;
-        let looked =
-            self.repeats.look(&asked.visitor.key.id, (&path, key), (&asked.headers, &asked.bytes))?;
+        let headers = asked.headers.clone();
+        let (body, digest) = body.inspect(move |bytes| digest(&headers, bytes)).await?;
+        let looked = self.repeats.look(&asked.visitor.key.id, (&path, key), digest)?;
         let slot = match looked {
             Turned::Again(given) => return Ok(again(given)),
             Turned::First(slot) => slot,
@@ -69,16 +69,16 @@ impl<S: Start> Gateway<S> {
         let gateway = self.clone();
         self.turns.spawn(async move {
             let response =
-                gateway.asked(&asked).await.unwrap_or_else(|problem| refuse(asked.format, &problem));
+                gateway.asked(&asked, body).await.unwrap_or_else(|problem| refuse(asked.format, &problem));
             relay(response, slot, begun, &gateway.parting).await;
         });
         response.await.map_err(|_| Problem::broke_off())
     }
 
-    async fn asked(&self, asked: &Asked) -> Result<Response, Problem> {
-        let Asked { format, visitor, request, headers, bytes } = asked;
-        let read = reading::parsed(bytes)?;
-        let response = self.attempt(*format, visitor, headers, &read).await?;
+    async fn asked(&self, asked: &Asked, body: super::bodies::Body) -> Result<Response, Problem> {
+        let Asked { format, visitor, request, headers } = asked;
+        let tree = self.bodies.parse(body).await?;
+        let response = self.attempt(*format, visitor, headers, tree).await?;
         note(request.as_deref(), &visitor.key.id, &response);
         Ok(response)
     }

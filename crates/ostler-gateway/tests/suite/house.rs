@@ -10,7 +10,7 @@ use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::leasing::Limits;
 use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::http::models::{Manner, Served};
-use ostler_gateway::http::{Offer, Waiting, open};
+use ostler_gateway::http::{BodyLimits, Offer, Waiting, open};
 use ostler_gateway::pool::{Patience, Pool};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -88,6 +88,7 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
         conversations,
         runs,
         waiting: Waiting::default(),
+        bodies: BodyLimits::default(),
     }
 }
 
@@ -136,16 +137,25 @@ impl House {
 
     /// A connection on which this was asked.
     pub(crate) async fn ask(&self, head: &str, body: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        Self::ask_at(self.address, head, body).await
+    }
+
+    async fn ask_at(address: SocketAddr, head: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
         let length = body.len();
-        let host = if head.contains("host:") { String::new() } else { format!("host: {}\r\n", self.address) };
+        let host = if head.contains("host:") { String::new() } else { format!("host: {address}\r\n") };
         let request = format!("{head}\r\n{host}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
         stream.write_all(request.as_bytes()).await.unwrap();
         stream
     }
 
     pub(crate) async fn get(&self, head: &str, body: &str) -> Got {
-        let mut stream = self.ask(head, body).await;
+        Self::get_at(self.address, head, body).await
+    }
+
+    /// The same, for tasks that outlive a borrow of the house.
+    pub(crate) async fn get_at(address: SocketAddr, head: &str, body: &str) -> Got {
+        let mut stream = Self::ask_at(address, head, body).await;
         let mut answer = String::new();
         tokio::time::timeout(DEADLINE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -20,6 +20,7 @@ mod refusals;
 mod repeating;
 mod scripted;
 mod silence;
+mod starving;
 mod staying;
 mod terminals;
 mod tools;

@@ -258,8 +258,17 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let (runs, aliases) = (here.home.runs(), section.models.clone());
     let keys = Keys::kept_by(keys, kept);
     let first = agents.first().map_or("claude", Served::name);
-    let offer =
-        Offer { keys, agents, aliases, engine, folders, conversations, runs, waiting: Waiting::default() };
+    let offer = Offer {
+        keys,
+        agents,
+        aliases,
+        engine,
+        folders,
+        conversations,
+        runs,
+        waiting: Waiting::default(),
+        bodies: bounds::bodies(section),
+    };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
     tell(&args, (first, &titles), listening.address(), fresh.as_deref())?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

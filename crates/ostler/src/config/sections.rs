@@ -90,6 +90,10 @@ pub(crate) struct Serve {
     pub(crate) silence: Option<Span>,
     /// Break off a turn that takes longer than this.
     pub(crate) max_turn: Option<Span>,
+    /// What request bodies above 64 kB may take together until their turns are over, in megabytes.
+    pub(crate) max_body_mb: Option<Count>,
+    /// What those of one key may take, in megabytes.
+    pub(crate) max_key_body_mb: Option<Count>,
     /// Other names of models, for programs whose models have fixed names: `"gpt-4o" = "claude"`.
     pub(crate) models: BTreeMap<String, String>,
 }

@@ -7,10 +7,10 @@ use axum::http::{HeaderMap, StatusCode};
 use ostler_agent::access::Scope;
 use ostler_agent::agent::Decision;
 
+use super::super::Gateway;
 use super::super::questions::Question;
-use super::super::{Gateway, reading};
 use super::shapes::{Permission, Permissions, Ruling, Verdict};
-use super::{Told, answer, shaped};
+use super::{Told, answer};
 use crate::conversations::Settled;
 use crate::live::Start;
 use crate::wire::{Kind, Problem};
@@ -46,7 +46,7 @@ pub(in super::super) async fn settle<S: Start>(
     incoming: Incoming,
 ) -> Told {
     let (visitor, tenant) = gateway.enter(incoming.headers(), Scope::SessionsWrite)?;
-    let verdict: Verdict = shaped(reading::json(incoming, gateway.offer.waiting.body).await?)?;
+    let (verdict, _): (Verdict, _) = gateway.read_shape(&visitor, incoming).await?;
     let absent = || Problem::new(Kind::Absent, "no such question waits for an answer").about("permission");
     let waiting = gateway.questions.list(tenant.as_deref());
     let question = waiting.into_iter().find(|question| question.id == id).ok_or_else(absent)?;

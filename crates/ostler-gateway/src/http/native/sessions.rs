@@ -10,16 +10,16 @@ use ostler_agent::access::Scope;
 use ostler_agent::leasing::Place;
 use ostler_process::figures;
 
+use super::super::Gateway;
 use super::super::conversing::cwd;
 use super::super::reading::query;
 use super::super::refusing::seconds_now;
 use super::super::terms::allowance;
 use super::super::visits::Visitor;
-use super::super::{Gateway, reading};
 use super::shapes::{
     Counts, Jail, NewSession, Process, Session, SessionState, Sessions, Terminal, Transcript,
 };
-use super::{Told, answer, shaped};
+use super::{Told, answer};
 use crate::conversations::{Conversation, Opening, Summary, Unkept};
 use crate::live::Start;
 use crate::pool::{Listed, State as Doing};
@@ -127,7 +127,7 @@ pub(in super::super) async fn create<S: Start>(
     incoming: Incoming,
 ) -> Told {
     let (visitor, _) = gateway.enter(incoming.headers(), Scope::SessionsWrite)?;
-    let new: NewSession = shaped(reading::json(incoming, gateway.offer.waiting.body).await?)?;
+    let new: NewSession = gateway.read_shape(&visitor, incoming).await?.0;
     let conversation = gateway.conversations.begin(opening(&gateway, &visitor, new)?);
     let mut response = answer(StatusCode::CREATED, &told(&conversation, &gateway.pool.sessions()));
     let place = format!("/api/v1/sessions/{}", conversation.id());

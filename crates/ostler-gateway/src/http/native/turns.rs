@@ -13,12 +13,12 @@ use ostler_agent::history::History;
 use ostler_agent::leasing::{Place, Terms};
 use serde_json::json;
 
+use super::super::Gateway;
 use super::super::conversing::history;
 use super::super::refusing::problem_of;
 use super::super::terms::slash;
-use super::super::{Gateway, reading};
 use super::shapes::{Interrupted, NewTurn, Turn};
-use super::{Told, answer, shaped};
+use super::{Told, answer};
 use crate::conversations::{Conversation, Ending, Kept, Opening, Unkept};
 use crate::live::Start;
 use crate::pool::Turn as Question;
@@ -36,7 +36,7 @@ pub(in super::super) async fn post<S: Start>(
     let terms = gateway.terms_of(&conversation.opening)?;
     let manner = gateway.models.find(&conversation.opening.model)?.served.manner;
     let slash = slash(manner, terms.engine, incoming.headers())?;
-    let new: NewTurn = shaped(reading::json(incoming, gateway.offer.waiting.body).await?)?;
+    let (new, permit): (NewTurn, _) = gateway.read_shape(&visitor, incoming).await?;
     let asked = message(&new)?;
     gateway.refuse_if_held(&conversation)?;
     let underway = visitor.begin_turn()?;
@@ -60,7 +60,7 @@ pub(in super::super) async fn post<S: Start>(
     // The client follows it by its id from now on.
     recorded.commit();
     let running = gateway.turns.spawn(async move {
-        let _underway = underway;
+        let _underway = (underway, permit);
         let mut failed = None;
         while let Some(event) = recorded.next().await {
             if let Err(error) = event {

@@ -105,9 +105,12 @@ fn run_defaults() -> Vec<(&'static str, InForce)> {
 #[cfg(target_os = "linux")]
 fn serve_defaults() -> Vec<(&'static str, InForce)> {
     use ostler_agent::leasing;
+    use ostler_gateway::http::BodyLimits;
     use ostler_gateway::pool::Patience;
 
     let (limits, patience) = (leasing::Limits::default(), Patience::default());
+    let bodies = BodyLimits::default();
+    let megabytes = |bytes: usize| count(u32::try_from(bytes >> 20).unwrap_or(u32::MAX));
     let half = format!("half of --max-sessions: {} of {}", limits.idle, limits.live);
     vec![
         ("max_idle", InForce::Unset(half)),
@@ -115,6 +118,8 @@ fn serve_defaults() -> Vec<(&'static str, InForce)> {
         ("max_memory_mb", count(u32::try_from(limits.memory >> 20).unwrap_or(u32::MAX))),
         ("silence", span(patience.silence)),
         ("max_turn", span(patience.turn)),
+        ("max_body_mb", megabytes(bodies.total)),
+        ("max_key_body_mb", megabytes(bodies.of_key)),
         ("models", unset("no other names")),
     ]
 }

@@ -1,9 +1,10 @@
 //! How much is served at once, and how long anything may take: as the flags and `[serve]` say.
 
 use ostler_agent::leasing::Limits;
+use ostler_gateway::http::BodyLimits;
 use ostler_gateway::pool::Patience;
 
-use crate::config::ServeSection;
+use crate::config::{Count, ServeSection};
 
 /// Bytes of a megabyte, as people count memory.
 const MEGABYTE: u64 = 1 << 20;
@@ -19,6 +20,16 @@ pub(super) fn limits(sessions: usize, section: &ServeSection) -> Limits {
         rest: section.idle_for.map_or(usual.rest, |span| span.0),
         memory: section.max_memory_mb.map_or(usual.memory, |count| u64::from(count.0) * MEGABYTE),
         ..usual
+    }
+}
+
+/// How many bytes of request bodies are in memory at once.
+pub(super) fn bodies(section: &ServeSection) -> BodyLimits {
+    let usual = BodyLimits::default();
+    let bytes = |count: Option<Count>, usual| count.map_or(usual, |count| (count.0 as usize) << 20);
+    BodyLimits {
+        total: bytes(section.max_body_mb, usual.total),
+        of_key: bytes(section.max_key_body_mb, usual.of_key),
     }
 }
 
@@ -48,6 +59,7 @@ mod tests {
         let section = section("");
         assert_eq!(limits(16, &section), Limits::default());
         assert_eq!(patience(&section), Patience::default());
+        assert_eq!(bodies(&section), BodyLimits::default());
         let many = limits(64, &section);
         assert_eq!((many.live, many.live_of_tenant, many.idle), (64, 64, 32));
         let one = limits(0, &section);
@@ -57,10 +69,11 @@ mod tests {
     #[test]
     fn what_is_said_holds() {
         let section = section(
-            "[serve]\nmax_idle = 0\nidle_for = \"2m\"\nmax_memory_mb = 512\nsilence = \"5m\"\nmax_turn = \"3h\"",
+            "[serve]\nmax_idle = 0\nidle_for = \"2m\"\nmax_memory_mb = 512\nsilence = \"5m\"\nmax_turn = \"3h\"\nmax_body_mb = 64\nmax_key_body_mb = 32",
         );
         let limits = limits(4, &section);
         assert_eq!((limits.idle, limits.rest, limits.memory), (0, Duration::from_secs(120), 512 << 20));
+        assert_eq!(bodies(&section), BodyLimits { total: 64 << 20, of_key: 32 << 20 });
         let patience = patience(&section);
         assert_eq!((patience.silence.as_secs(), patience.turn.as_secs()), (300, 3 * 60 * 60));
     }
