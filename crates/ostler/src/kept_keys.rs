@@ -6,12 +6,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ostler_agent::access::{Policy, Scope};
 use ostler_agent::agent::Permissions;
 use ostler_agent::offering::Own;
-use ostler_gateway::http::keys::{Keeper, Key, PREFIX};
+use ostler_gateway::http::keys::{Keeper, Key, KeysUnreadable, PREFIX};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -23,6 +23,9 @@ const REQUESTS_PER_MINUTE: u32 = 600;
 
 /// Turns at once of a key that says nothing else: as many as may wait for a session, of one key.
 const TURNS_AT_ONCE: u32 = 32;
+
+/// Two files that are written one after the other can have the same time, and the same inode, for so long.
+const CLOCK_TICK: Duration = Duration::from_millis(100);
 
 /// What the first key is known by.
 const FIRST: &str = "first";
@@ -167,8 +170,8 @@ impl Kept {
 /// The file of the keys.
 pub(crate) struct KeptKeys {
     path: PathBuf,
-    /// What the file was when it was last read.
-    seen: Mutex<Option<Stamp>>,
+    /// What the file was when it was last read, where there was one; nothing if it has to be read again.
+    seen: Mutex<Option<Option<Stamp>>>,
 }
 
 /// What changes with every writing: each makes a new file.
@@ -177,6 +180,8 @@ struct Stamp {
     inode: u64,
     length: u64,
     written: (i64, i64),
+    /// Also when its permissions do, which can make it unreadable.
+    changed: (i64, i64),
 }
 
 /// A new secret: two of them have more chance in them than anybody can try out.
@@ -207,10 +212,8 @@ impl KeptKeys {
 
     /// Those that can be used, and a secret that was just made if there were none: it is told once.
     pub(crate) fn usable(&self) -> Result<(Vec<Key>, Option<String>), KeysError> {
-        let stamp = stamp(&self.path);
         let keys: Vec<Key> = self.list()?.iter().filter_map(Kept::key).collect();
         if !keys.is_empty() {
-            self.saw(stamp);
             return Ok((keys, None));
         }
         let secret = secret();
@@ -261,35 +264,49 @@ impl KeptKeys {
         };
         written().map_err(write)
     }
+}
 
-    fn saw(&self, stamp: Option<Stamp>) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
+fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
+    let found = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    Ok(Some(Stamp {
+        inode: found.ino(),
+        length: found.len(),
+        written: (found.mtime(), found.mtime_nsec()),
+        changed: (found.ctime(), found.ctime_nsec()),
+    }))
+}
+
+impl Stamp {
+    /// Whether another file with the same stamp could still be written.
+    fn is_recent(&self) -> bool {
+        let (seconds, nanos) = self.changed;
+        let changed = Duration::new(seconds.try_into().unwrap_or(0), nanos.try_into().unwrap_or(0));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now < changed + CLOCK_TICK
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
-    let found = std::fs::metadata(path).ok()?;
-    Some(Stamp { inode: found.ino(), length: found.len(), written: (found.mtime(), found.mtime_nsec()) })
-}
-
 impl Keeper for KeptKeys {
-    /// A file that is gone opens nothing; one that cannot be read changes nothing.
-    fn changed(&self) -> Option<Vec<Key>> {
-        let now = stamp(&self.path);
-        {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            if *seen == now {
-                return None;
-            }
-            *seen = now;
+    /// A file that is gone opens nothing, and neither does one that cannot be read: it is read again at the next request.
+    fn changed(&self) -> Result<Option<Vec<Key>>, KeysUnreadable> {
+        let unreadable = |error: &dyn std::error::Error| {
+            let because = error.source().map(ToString::to_string);
+            tracing::error!(target: "ostler::http", %error, because, "no key is accepted until the keys can be read");
+            KeysUnreadable
+        };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = stamp(&self.path)
+            .map_err(|source| unreadable(&KeysError::Read { path: self.path.clone(), source }))?;
+        if seen.is_some_and(|seen| seen == now) {
+            return Ok(None);
         }
-        match self.list() {
-            Ok(keys) => Some(keys.iter().filter_map(Kept::key).collect()),
-            Err(error) => {
-                tracing::warn!(target: "ostler::http", %error, "the keys stay as they were");
-                None
-            }
-        }
+        *seen = None;
+        let keys = self.list().map_err(|error| unreadable(&error))?;
+        *seen = Some(now).filter(|now| !now.is_some_and(|now| now.is_recent()));
+        Ok(Some(keys.iter().filter_map(Kept::key).collect()))
     }
 }
 

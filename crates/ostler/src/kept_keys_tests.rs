@@ -33,29 +33,80 @@ fn a_key_of_the_first_version_still_opens_everything() {
     assert_eq!(kept.usable().unwrap(), (vec![Key::of("first", "ostler_old", Policy::owner())], None));
 }
 
+/// What a server accepts that asks again and again, as requests come.
+struct Running {
+    kept: KeptKeys,
+    known: Vec<Key>,
+}
+
+impl Running {
+    fn accepts(&mut self) -> Result<Vec<Key>, KeysUnreadable> {
+        if let Some(keys) = self.kept.changed()? {
+            self.known = keys;
+        }
+        Ok(self.known.clone())
+    }
+}
+
 #[test]
 fn what_is_made_and_revoked_is_noticed_by_who_uses_them() {
     let (_folder, kept) = kept();
     let (first, _) = kept.usable().unwrap();
-    let running = KeptKeys::at(kept.path.clone());
-    assert_eq!(running.usable().unwrap().0, first);
-    assert_eq!(running.changed(), None);
+    let mut running = Running { kept: KeptKeys::at(kept.path.clone()), known: Vec::new() };
+    assert_eq!(running.kept.usable().unwrap().0, first);
+    assert_eq!(running.accepts(), Ok(first.clone()));
     let (requests_per_minute, turns_at_once) = (Some(9), Some(2));
     let permissions = Permissions::Edits;
     let policy = Policy { requests_per_minute, turns_at_once, permissions, ..Policy::chat() };
     let (made, secret) = kept.make("ci", policy.clone()).unwrap();
     let second = Key::of(&made.id, &secret, policy);
-    assert_eq!(running.changed(), Some(vec![first[0].clone(), second.clone()]));
-    assert_eq!(running.changed(), None);
+    assert_eq!(running.accepts(), Ok(vec![first[0].clone(), second.clone()]));
+    assert_eq!(running.accepts(), Ok(vec![first[0].clone(), second.clone()]));
     kept.revoke("first").unwrap();
-    assert_eq!(running.changed(), Some(vec![second]));
+    assert_eq!(running.accepts(), Ok(vec![second]));
     assert!(matches!(kept.revoke("first"), Err(KeysError::Unknown { .. })));
-    // What cannot be read changes nothing; what is gone opens nothing.
-    let _ = running.changed();
-    std::fs::write(&kept.path, "{").unwrap();
-    assert_eq!(running.changed(), None);
     std::fs::remove_file(&kept.path).unwrap();
-    assert_eq!(running.changed(), Some(Vec::new()));
+    assert_eq!(running.accepts(), Ok(Vec::new()));
+}
+
+/// The file was marked as read before it was: after one failure a revoked key was accepted until the next change.
+#[test]
+fn a_key_that_is_revoked_while_the_file_cannot_be_read_is_refused_at_the_next_request() {
+    let (folder, kept) = kept();
+    kept.usable().unwrap();
+    let (made, _) = kept.make("ci", Policy::chat()).unwrap();
+    let mut running = Running { kept: KeptKeys::at(kept.path.clone()), known: Vec::new() };
+    assert_eq!(running.accepts().unwrap().len(), 2);
+    kept.revoke(&made.id).unwrap();
+    let aside = folder.path().join("aside");
+    // Root reads what nobody may: a folder in the place of the file cannot be read by anybody.
+    std::fs::rename(&kept.path, &aside).unwrap();
+    std::fs::create_dir(&kept.path).unwrap();
+    assert_eq!(running.accepts(), Err(KeysUnreadable));
+    assert_eq!(running.accepts(), Err(KeysUnreadable), "it does not count as read");
+    std::fs::remove_dir(&kept.path).unwrap();
+    std::os::unix::fs::symlink(&kept.path, &kept.path).unwrap();
+    assert_eq!(running.accepts(), Err(KeysUnreadable), "not even its metadata");
+    std::fs::remove_file(&kept.path).unwrap();
+    std::fs::write(&kept.path, "{").unwrap();
+    assert_eq!(running.accepts(), Err(KeysUnreadable), "half a file");
+    std::fs::rename(&aside, &kept.path).unwrap();
+    let accepted = running.accepts().unwrap();
+    assert_eq!(accepted.iter().map(|key| key.id.as_str()).collect::<Vec<_>>(), ["first"]);
+}
+
+/// A file system gives the inode of a removed file to the next one, and its clock stands still for some milliseconds.
+#[test]
+fn a_file_that_was_written_just_now_is_read_again() {
+    let (_folder, kept) = kept();
+    kept.usable().unwrap();
+    let running = KeptKeys::at(kept.path.clone());
+    assert!(running.changed().unwrap().is_some());
+    assert_eq!(*running.seen.lock().unwrap(), None, "it may have been written again within the same tick");
+    let mut old = stamp(&kept.path).unwrap().unwrap();
+    assert!(old.is_recent());
+    old.changed.0 -= 1;
+    assert!(!old.is_recent());
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Follower {
     /// Whether the key is still what it was.
     pub(super) fn is_welcome(&mut self) -> bool {
         self.looked_at = Instant::now();
-        self.keys.current().iter().any(|known| **known == *self.key)
+        self.keys.current().is_ok_and(|keys| keys.iter().any(|known| **known == *self.key))
     }
 
     /// The same, looked at now and then: for those to whom much is told.

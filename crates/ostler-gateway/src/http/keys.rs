@@ -50,7 +50,18 @@ impl Key {
 /// Where keys are kept while they are used: one may be made or revoked at any moment.
 pub trait Keeper: Send + Sync {
     /// All keys, if they are others than when it was last asked. Asked before every look: it must be quick.
-    fn changed(&self) -> Option<Vec<Key>>;
+    fn changed(&self) -> Result<Option<Vec<Key>>, KeysUnreadable>;
+}
+
+/// Which keys there are cannot be told at the moment: one may have been revoked, so none is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeysUnreadable;
+
+impl From<KeysUnreadable> for Problem {
+    fn from(_: KeysUnreadable) -> Self {
+        let message = "the server cannot read its keys at the moment, and accepts none: its log says why";
+        Self::new(Kind::Overloaded, message).because("keys_unreadable")
+    }
 }
 
 /// All keys. Clones are the same.
@@ -71,18 +82,20 @@ impl Keys {
         Self { keeper: Some(Arc::new(keeper)), ..Self::new(keys) }
     }
 
-    /// Whether there is none.
+    /// Whether there is none that is accepted.
     pub fn is_empty(&self) -> bool {
-        self.current().is_empty()
+        self.current().is_ok_and(|keys| keys.is_empty())
     }
 
     /// Those of this moment.
-    pub(super) fn current(&self) -> Arc<[Arc<Key>]> {
-        if let Some(keys) = self.keeper.as_ref().and_then(|keeper| keeper.changed()) {
+    pub(super) fn current(&self) -> Result<Arc<[Arc<Key>]>, KeysUnreadable> {
+        if let Some(keeper) = &self.keeper
+            && let Some(keys) = keeper.changed()?
+        {
             // Nothing under the lock can panic half-way.
             *self.known.write().unwrap_or_else(PoisonError::into_inner) = shared(keys);
         }
-        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+        Ok(self.known.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// The key that a request has, as `x-api-key` or as a bearer.
@@ -98,7 +111,7 @@ impl Keys {
         let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
         // All are looked at, whichever it is.
         let mut found = None;
-        for key in self.current().iter() {
+        for key in self.current()?.iter() {
             if bool::from(key.hash.ct_eq(&hash)) {
                 found = Some(key.clone());
             }
@@ -139,8 +152,8 @@ mod tests {
     fn a_key_that_is_made_or_revoked_meanwhile_is_noticed() {
         struct Box(std::sync::Mutex<Option<Vec<Key>>>);
         impl Keeper for Arc<Box> {
-            fn changed(&self) -> Option<Vec<Key>> {
-                self.0.lock().unwrap().take()
+            fn changed(&self) -> Result<Option<Vec<Key>>, KeysUnreadable> {
+                Ok(self.0.lock().unwrap().take())
             }
         }
         let kept = Arc::new(Box(std::sync::Mutex::new(None)));

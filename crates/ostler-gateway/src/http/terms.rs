@@ -121,7 +121,7 @@ impl<S: Start> Gateway<S> {
             Ok(real) if !real.is_dir() => return forbidden("is not a folder any more"),
             Ok(_) => {}
         }
-        let keys = self.offer.keys.current();
+        let keys = self.offer.keys.current()?;
         let mut keys = keys.iter().filter(|key| key.id == opening.tenant).chain([&visitor.key]);
         let is_allowed = self.offer.folders.iter().any(|root| folder.starts_with(root))
             || keys.any(|key| key.policy.allows_folder(folder));

@@ -45,7 +45,7 @@ impl Visits {
         {
             let mut meters = self.meters();
             if !meters.contains_key(&key.id) {
-                let known = keys.current();
+                let known = keys.current()?;
                 meters.retain(|id, meter| meter.turns() > 0 || known.iter().any(|key| key.id == *id));
             }
             let meter = meters.entry(key.id.clone()).or_default();

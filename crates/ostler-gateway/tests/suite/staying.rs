@@ -1,12 +1,13 @@
 //! Those who stay: how many of them, and for how long their key lets them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ostler_agent::access::Policy;
 use ostler_agent::leasing::Limits;
 use ostler_gateway::http::Offer;
-use ostler_gateway::http::keys::{Keeper, Key, Keys};
+use ostler_gateway::http::keys::{Keeper, Key, Keys, KeysUnreadable};
 use ostler_process::terminal::seat::Wish;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -23,11 +24,14 @@ const MOST_OF_KEY: usize = 64;
 
 /// Keys that are revoked while the house is open.
 #[derive(Clone, Default)]
-struct Ring(Arc<Mutex<Option<Vec<Key>>>>);
+struct Ring(Arc<Mutex<Option<Vec<Key>>>>, Arc<AtomicBool>);
 
 impl Keeper for Ring {
-    fn changed(&self) -> Option<Vec<Key>> {
-        self.0.lock().unwrap().take()
+    fn changed(&self) -> Result<Option<Vec<Key>>, KeysUnreadable> {
+        match self.1.load(Ordering::Relaxed) {
+            true => Err(KeysUnreadable),
+            false => Ok(self.0.lock().unwrap().take()),
+        }
     }
 }
 
@@ -44,6 +48,28 @@ impl Ring {
     fn revoke(&self) {
         *self.0.lock().unwrap() = Some(vec![owner()]);
     }
+}
+
+#[tokio::test]
+async fn no_key_is_accepted_while_the_keys_cannot_be_read() {
+    let ring = Ring::default();
+    let house = ring.house().await;
+    let statuses = async || {
+        let mut statuses = Vec::new();
+        for key in ["ostler_owner", "ostler_friend", "ostler_none"] {
+            statuses.push(house.bare("GET", SESSIONS, key).await.status);
+        }
+        statuses
+    };
+    assert_eq!(statuses().await, [200, 200, 401]);
+    ring.1.store(true, Ordering::Relaxed);
+    ring.revoke();
+    assert_eq!(statuses().await, [503, 503, 503]);
+    let got = house.bare("GET", SESSIONS, "ostler_owner").await;
+    assert!(got.header("retry-after").is_some() && got.body.contains("keys"), "{}", got.body);
+    ring.1.store(false, Ordering::Relaxed);
+    assert_eq!(statuses().await, [200, 401, 401]);
+    house.close().await;
 }
 
 fn owner() -> Key {
