@@ -13,6 +13,7 @@ mod admission;
 mod around;
 mod asking;
 mod bodies;
+mod connections;
 mod conversing;
 mod followers;
 mod following;
@@ -59,6 +60,7 @@ use crate::pool::Pool;
 use crate::wire::Problem;
 use bodies::Bodies;
 pub use bodies::BodyLimits;
+pub use connections::ConnectionLimits;
 use followers::Followers;
 use idempotency::Repeats;
 use keys::Keys;
@@ -88,6 +90,8 @@ pub struct Offer {
     pub waiting: Waiting,
     /// How many bytes of request bodies are in memory at once.
     pub bodies: BodyLimits,
+    /// How many connections there are at once.
+    pub connections: ConnectionLimits,
 }
 
 /// How long it is waited for what is sent, and for what we send to be taken. Who takes longer is not waited for.

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::Gateway;
 use super::keys::{Key, Keys};
-use super::serving::CONNECTIONS;
 use super::visits::{Visitor, later};
 use crate::live::Start;
 use crate::wire::Problem;
@@ -19,7 +18,7 @@ use crate::wire::Problem;
 const MOST_OF_KEY: usize = 64;
 
 /// How many in all: a quarter of the connections is left.
-const MOST: usize = CONNECTIONS / 4 * 3;
+const MOST: usize = 384;
 
 /// When it is worth another try: somebody has to leave first.
 const LATER: Duration = Duration::from_secs(5);
@@ -103,6 +102,7 @@ impl<S: Start> Gateway<S> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connections::ConnectionLimits;
     use ostler_agent::access::Policy;
 
     use super::*;
@@ -121,7 +121,7 @@ mod tests {
             there.extend((0..MOST_OF_KEY).map(|_| followers.begin(&keys, key).ok().unwrap()));
             assert_eq!(refused(key), Some(Kind::TooMany));
         }
-        assert!(there.len() == MOST && MOST < CONNECTIONS);
+        assert!(there.len() == MOST && MOST < ConnectionLimits::default().of_peer);
         assert_eq!(refused(&known[7]), Some(Kind::TooMany), "in all");
         there.pop();
         assert_eq!(refused(&known[7]), None, "somebody left");

@@ -158,7 +158,7 @@ impl<S: Start> Listening<S> {
             gateway.ending.cancel();
             closing.cancel();
         };
-        let waiting = gateway.offer.waiting;
+        let waiting = (gateway.offer.waiting, gateway.offer.connections);
         tokio::join!(serving::serve(listener, router, waiting, closing.clone()), ending);
         gateway.sitters.close();
         // Who does not read that it is over is not waited for.

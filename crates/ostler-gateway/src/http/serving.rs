@@ -1,25 +1,24 @@
 //! Connections: how many there are, how long a head may take, or an answer to be taken, and how they end.
 
 use std::io;
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Waiting;
 use super::admission::LONGEST_HEAD;
+use super::connections::{ConnectionLimits, Connections, Slot};
 use super::stalling::Stalling;
-
-/// Connections at once. Who comes when there are so many waits in the system's own queue, which has an end too.
-pub(super) const CONNECTIONS: usize = 512;
+use super::visits::Lasting;
 
 /// How much of a head is read: more than it may have, so that one that is too long is read to its end and gets an answer.
 const MOST_OF_HEAD: usize = 2 * LONGEST_HEAD;
@@ -42,44 +41,48 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
-    waiting: Waiting,
+    (waiting, limits): (Waiting, ConnectionLimits),
     closing: CancellationToken,
 ) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let open = Connections::new(limits);
     let mut connections = JoinSet::new();
+    // A connection that was accepted and waits for room.
+    let mut accepted: Option<(TcpStream, IpAddr)> = None;
     loop {
-        let accepted = async {
-            // It is never closed.
-            let place = room.clone().acquire_owned().await.ok();
-            (place, accept(&listener).await)
+        let next = async {
+            let peer = match &accepted {
+                Some((_, peer)) => *peer,
+                None => accepted.insert(accept(&listener).await).1,
+            };
+            open.admit(peer).await
         };
         tokio::select! {
             biased;
             () = closing.cancelled() => break,
-            (place, stream) = accepted => {
-                let connection = connect(stream, router.clone(), waiting, closing.clone());
-                connections.spawn(async move {
-                    connection.await;
-                    drop(place);
-                });
+            slot = next => {
+                // Where there is no slot, the connection is closed: its address has its share.
+                if let (Some(slot), Some((stream, _))) = (slot, accepted.take()) {
+                    connections.spawn(connect(stream, slot, router.clone(), waiting, closing.clone()));
+                }
             }
             Some(_) = connections.join_next() => {}
         }
     }
+    drop(accepted);
     drop(listener);
     let ended = async { while connections.join_next().await.is_some() {} };
     // Who does not read what he asked for is not waited for.
     let _ = tokio::time::timeout(FAREWELL, ended).await;
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 // Pieces of an answer are small, and wanted at once. What cannot be set is only slower.
                 let _ = stream.set_nodelay(true);
                 let _ = watch_for_end(&stream);
-                return stream;
+                return (stream, peer.ip());
             }
             Err(error) if is_of_the_visitor(&error) => {}
             Err(error) => {
@@ -103,13 +106,25 @@ fn is_of_the_visitor(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connect(stream: TcpStream, router: Router, waiting: Waiting, closing: CancellationToken) {
+async fn connect(
+    stream: TcpStream,
+    slot: Slot,
+    router: Router,
+    waiting: Waiting,
+    closing: CancellationToken,
+) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(waiting.head)
         .max_buf_size(MOST_OF_HEAD)
         .max_headers(MOST_FIELDS);
-    let service = TowerToHyperService::new(router);
+    let (router, requests) = (TowerToHyperService::new(router), slot.clone());
+    let service = service_fn(move |incoming| {
+        // Until the response is sent, or the connection is another protocol's.
+        let active = requests.begin_request();
+        let answered = router.call(incoming);
+        async move { answered.await.map(|response| response.map(|body| Lasting::body(body, active))) }
+    });
     let stream = TokioIo::new(Stalling::new(stream, waiting.taking));
     let connection = http.serve_connection(stream, service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
@@ -120,6 +135,7 @@ async fn connect(stream: TcpStream, router: Router, waiting: Waiting, closing: C
             connection.await
         }
         served = connection.as_mut() => served,
+        () = slot.evicted() => return,
     };
     if let Err(error) = served {
         tracing::debug!(target: "ostler::http", %error, "a connection broke");
@@ -134,7 +150,7 @@ mod tests {
     async fn who_is_gone_without_a_word_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let stream = accept(&listener).await;
+        let (stream, _) = accept(&listener).await;
         assert!(sockopt::socket_keepalive(&stream).unwrap());
         assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), QUIET);
         assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), PROBES);

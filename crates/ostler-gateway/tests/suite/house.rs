@@ -10,7 +10,7 @@ use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::leasing::Limits;
 use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::http::models::{Manner, Served};
-use ostler_gateway::http::{BodyLimits, Offer, Waiting, open};
+use ostler_gateway::http::{BodyLimits, ConnectionLimits, Offer, Waiting, open};
 use ostler_gateway::pool::{Patience, Pool};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -89,6 +89,7 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
         runs,
         waiting: Waiting::default(),
         bodies: BodyLimits::default(),
+        connections: ConnectionLimits::default(),
     }
 }
 

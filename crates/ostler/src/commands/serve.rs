@@ -268,6 +268,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         runs,
         waiting: Waiting::default(),
         bodies: bounds::bodies(section),
+        connections: bounds::connections(section),
     };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
     tell(&args, (first, &titles), listening.address(), fresh.as_deref())?;

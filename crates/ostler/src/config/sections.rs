@@ -94,6 +94,10 @@ pub(crate) struct Serve {
     pub(crate) max_body_mb: Option<Count>,
     /// What those of one key may take, in megabytes.
     pub(crate) max_key_body_mb: Option<Count>,
+    /// How many connections may be open at once.
+    pub(crate) max_connections: Option<Count>,
+    /// How many of them may come from one address.
+    pub(crate) max_peer_connections: Option<Count>,
     /// Other names of models, for programs whose models have fixed names: `"gpt-4o" = "claude"`.
     pub(crate) models: BTreeMap<String, String>,
 }

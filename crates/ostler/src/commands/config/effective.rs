@@ -105,11 +105,11 @@ fn run_defaults() -> Vec<(&'static str, InForce)> {
 #[cfg(target_os = "linux")]
 fn serve_defaults() -> Vec<(&'static str, InForce)> {
     use ostler_agent::leasing;
-    use ostler_gateway::http::BodyLimits;
+    use ostler_gateway::http::{BodyLimits, ConnectionLimits};
     use ostler_gateway::pool::Patience;
 
     let (limits, patience) = (leasing::Limits::default(), Patience::default());
-    let bodies = BodyLimits::default();
+    let (bodies, connections) = (BodyLimits::default(), ConnectionLimits::default());
     let megabytes = |bytes: usize| count(u32::try_from(bytes >> 20).unwrap_or(u32::MAX));
     let half = format!("half of --max-sessions: {} of {}", limits.idle, limits.live);
     vec![
@@ -120,6 +120,8 @@ fn serve_defaults() -> Vec<(&'static str, InForce)> {
         ("max_turn", span(patience.turn)),
         ("max_body_mb", megabytes(bodies.total)),
         ("max_key_body_mb", megabytes(bodies.of_key)),
+        ("max_connections", count(u32::try_from(connections.total).unwrap_or(u32::MAX))),
+        ("max_peer_connections", count(u32::try_from(connections.of_peer).unwrap_or(u32::MAX))),
         ("models", unset("no other names")),
     ]
 }

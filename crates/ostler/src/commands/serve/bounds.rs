@@ -1,7 +1,7 @@
 //! How much is served at once, and how long anything may take: as the flags and `[serve]` say.
 
 use ostler_agent::leasing::Limits;
-use ostler_gateway::http::BodyLimits;
+use ostler_gateway::http::{BodyLimits, ConnectionLimits};
 use ostler_gateway::pool::Patience;
 
 use crate::config::{Count, ServeSection};
@@ -33,6 +33,16 @@ pub(super) fn bodies(section: &ServeSection) -> BodyLimits {
     }
 }
 
+/// How many connections there are at once.
+pub(super) fn connections(section: &ServeSection) -> ConnectionLimits {
+    let usual = ConnectionLimits::default();
+    let count = |count: Option<Count>, usual| count.map_or(usual, |count| (count.0 as usize).max(1));
+    ConnectionLimits {
+        total: count(section.max_connections, usual.total),
+        of_peer: count(section.max_peer_connections, usual.of_peer),
+    }
+}
+
 /// How long a turn may take.
 pub(super) fn patience(section: &ServeSection) -> Patience {
     let usual = Patience::default();
@@ -60,6 +70,7 @@ mod tests {
         assert_eq!(limits(16, &section), Limits::default());
         assert_eq!(patience(&section), Patience::default());
         assert_eq!(bodies(&section), BodyLimits::default());
+        assert_eq!(connections(&section), ConnectionLimits::default());
         let many = limits(64, &section);
         assert_eq!((many.live, many.live_of_tenant, many.idle), (64, 64, 32));
         let one = limits(0, &section);
@@ -69,11 +80,12 @@ mod tests {
     #[test]
     fn what_is_said_holds() {
         let section = section(
-            "[serve]\nmax_idle = 0\nidle_for = \"2m\"\nmax_memory_mb = 512\nsilence = \"5m\"\nmax_turn = \"3h\"\nmax_body_mb = 64\nmax_key_body_mb = 32",
+            "[serve]\nmax_idle = 0\nidle_for = \"2m\"\nmax_memory_mb = 512\nsilence = \"5m\"\nmax_turn = \"3h\"\nmax_body_mb = 64\nmax_key_body_mb = 32\nmax_connections = 9\nmax_peer_connections = 0",
         );
         let limits = limits(4, &section);
         assert_eq!((limits.idle, limits.rest, limits.memory), (0, Duration::from_secs(120), 512 << 20));
         assert_eq!(bodies(&section), BodyLimits { total: 64 << 20, of_key: 32 << 20 });
+        assert_eq!(connections(&section), ConnectionLimits { total: 9, of_peer: 1 });
         let patience = patience(&section);
         assert_eq!((patience.silence.as_secs(), patience.turn.as_secs()), (300, 3 * 60 * 60));
     }
