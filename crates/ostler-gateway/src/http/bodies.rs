@@ -36,6 +36,10 @@ const PARSED_AT_ONCE: usize = 2;
 /// How long a body waits for memory, and again to be parsed.
 const WAIT: Duration = Duration::from_secs(10);
 
+/// A body that comes quickly lets others have the thread after so many bytes: without, one of them is read for as long as
+/// there is something to read.
+const YIELD_AFTER: usize = 128 << 10;
+
 /// When it is worth another try.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -170,7 +174,7 @@ impl Bodies {
         let mut free = announced.unwrap_or(SMALL_BODY);
         let reading = async {
             let mut bytes = Vec::with_capacity(announced.unwrap_or(0));
-            let mut body = incoming.into_body();
+            let (mut body, mut unyielded) = (incoming.into_body(), 0);
             while let Some(frame) = body.frame().await {
                 let frame = frame.map_err(|_| Problem::new(Kind::Gone, "the body broke off"))?;
                 let Ok(data) = frame.into_data() else { continue };
@@ -182,6 +186,11 @@ impl Bodies {
                     free = LONGEST_BODY;
                 }
                 bytes.extend_from_slice(&data);
+                unyielded += data.len();
+                if unyielded > YIELD_AFTER {
+                    unyielded = 0;
+                    tokio::task::yield_now().await;
+                }
             }
             Ok(bytes)
         };
