@@ -79,7 +79,7 @@ fn a_key_that_is_revoked_while_the_file_cannot_be_read_is_refused_at_the_next_re
     assert_eq!(running.accepts().unwrap().len(), 2);
     kept.revoke(&made.id).unwrap();
     let aside = folder.path().join("aside");
-    // Root reads what nobody may: a folder in the place of the file cannot be read by anybody.
+    // Root ignores permissions, so that a folder in the place of the file makes it unreadable.
     std::fs::rename(&kept.path, &aside).unwrap();
     std::fs::create_dir(&kept.path).unwrap();
     assert_eq!(running.accepts(), Err(KeysUnreadable));

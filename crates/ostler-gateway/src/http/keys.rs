@@ -53,7 +53,7 @@ pub trait Keeper: Send + Sync {
     fn changed(&self) -> Result<Option<Vec<Key>>, KeysUnreadable>;
 }
 
-/// Which keys there are cannot be told at the moment: one may have been revoked, so none is accepted.
+/// The keys cannot be read at the moment. One may have been revoked, so the server accepts none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeysUnreadable;
 

@@ -56,7 +56,7 @@ impl<S: Start> Gateway<S> {
         let path = incoming.uri().path().to_owned();
         let body = self.bodies.read(&visitor.key.id, incoming, self.offer.waiting.body).await?;
         let asked = Asked { format, visitor, request, headers };
-        let Some(key) = asked.headers.get(HEADER) else { return self.asked(&asked, body).await };
+        let Some(key) = asked.headers.get(HEADER) else { return self.answer_request(&asked, body).await };
         let key = key.to_str().map_err(|_| Problem::invalid("this must be plain text").about(HEADER))?;
         let headers = asked.headers.clone();
         let (body, digest) = body.inspect(move |bytes| digest(&headers, bytes)).await?;
@@ -68,14 +68,16 @@ impl<S: Start> Gateway<S> {
         let (begun, response) = oneshot::channel();
         let gateway = self.clone();
         self.turns.spawn(async move {
-            let response =
-                gateway.asked(&asked, body).await.unwrap_or_else(|problem| refuse(asked.format, &problem));
+            let response = gateway
+                .answer_request(&asked, body)
+                .await
+                .unwrap_or_else(|problem| refuse(asked.format, &problem));
             relay(response, slot, begun, &gateway.parting).await;
         });
         response.await.map_err(|_| Problem::broke_off())
     }
 
-    async fn asked(&self, asked: &Asked, body: super::bodies::Body) -> Result<Response, Problem> {
+    async fn answer_request(&self, asked: &Asked, body: super::bodies::Body) -> Result<Response, Problem> {
         let Asked { format, visitor, request, headers } = asked;
         let tree = self.bodies.parse(body).await?;
         let response = self.attempt(*format, visitor, headers, tree).await?;

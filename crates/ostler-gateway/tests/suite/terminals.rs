@@ -298,7 +298,7 @@ async fn a_terminal_is_not_for_everybody() {
     house.close().await;
 }
 
-/// Whoever types at a terminal answers what the agent asks: `deny` would be worth nothing.
+/// A person at a terminal answers what the agent asks, so that `deny` would not hold.
 #[tokio::test]
 async fn only_a_key_that_may_allow_everything_types_at_a_terminal() {
     for (key, held) in [("ostler_holder", Some(403)), ("ostler_all", None)] {

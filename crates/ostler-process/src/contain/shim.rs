@@ -86,7 +86,7 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
 }
 
 /// Makes the folder the working directory. The policy of a jail was decided for this path with its links resolved; what has
-/// become a link since then leads to something that nobody decided on.
+/// become a link since then leads to something that the policy does not grant.
 fn enter_folder(plan: &Plan) -> io::Result<()> {
     if plan.jail.is_none() {
         return std::env::set_current_dir(&plan.folder);
