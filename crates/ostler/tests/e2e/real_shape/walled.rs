@@ -123,15 +123,15 @@ fn an_mcp_server_that_the_jail_hides_is_refused_with_the_setting_that_opens_it()
     fs::write(shape.at("outside/server.mjs"), SERVER).unwrap();
     let script = shape.at("outside/server.mjs").canonicalize().unwrap().display().to_string();
     let folder = shape.at("outside").canonicalize().unwrap().display().to_string();
-    let told = never_started(&shape.run(&["--mcp", &format!("clock=node {script}"), "Do it."], DECLARES));
+    let warning = never_started(&shape.run(&["--mcp", &format!("clock=node {script}"), "Do it."], DECLARES));
     let opened = format!("add `{folder}` to [jail] read, or set `jail = false` in [mcp.clock]");
-    assert!(told.contains(&format!("names {script}")) && told.contains(&opened), "{told}");
+    assert!(warning.contains(&format!("names {script}")) && warning.contains(&opened), "{warning}");
     let program = shape.at("outside/serve");
     fs::write(&program, "#!/bin/sh\n").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&program, mode).unwrap();
     let clock = format!("clock={}", program.display());
-    let told = never_started(&shape.run(&["--mcp", &clock, "Do it."], DECLARES));
-    assert!(told.contains("/outside/serve, which is not visible in the jail"), "{told}");
-    assert!(told.contains(&opened), "{told}");
+    let warning = never_started(&shape.run(&["--mcp", &clock, "Do it."], DECLARES));
+    assert!(warning.contains("/outside/serve, which is not visible in the jail"), "{warning}");
+    assert!(warning.contains(&opened), "{warning}");
 }

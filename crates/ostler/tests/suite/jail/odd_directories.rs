@@ -203,6 +203,6 @@ async fn a_workspace_that_became_a_link_is_not_entered() {
         let started =
             start_jailed(&yard.at(""), env!("CARGO_BIN_EXE_ostler"), kind, "cat id").await.map(|_| ());
         let text = format!("{:?}", started.unwrap_err());
-        assert!(text.contains("Folder") || text.contains("work"), "{kind:?}: {text}");
+        assert!(text.contains("Folder"), "{kind:?}: {text}");
     }
 }
