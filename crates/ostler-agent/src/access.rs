@@ -11,6 +11,35 @@ use crate::pace::Pace;
 /// What a limit of requests is counted over.
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// Whose agent a key uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KeyKind {
+    /// The owner's: their home, their sign-in, as in `ostler run`.
+    Owner,
+    /// One of its own: in a jail that shows nothing of the owner or of other keys.
+    Tenant,
+}
+
+impl KeyKind {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Tenant => "tenant",
+        }
+    }
+
+    /// By its word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Owner, Self::Tenant].into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The kind of a key that was made before keys had one.
+    pub fn of_scopes(scopes: &[Scope]) -> Self {
+        if scopes.contains(&Scope::Admin) { Self::Owner } else { Self::Tenant }
+    }
+}
+
 /// A kind of thing that a key may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
@@ -60,6 +89,8 @@ impl Scope {
 /// What a key may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
+    /// Whose agent it uses.
+    pub kind: KeyKind,
     /// Kinds of things.
     pub scopes: Vec<Scope>,
     /// How many requests a minute.
@@ -79,12 +110,13 @@ pub struct Policy {
 impl Policy {
     /// All that there is, but an agent that only reads: what the owner of the machine has.
     pub fn owner() -> Self {
-        Self { scopes: vec![Scope::Admin], ..Self::chat() }
+        Self { kind: KeyKind::Owner, scopes: vec![Scope::Admin], ..Self::chat() }
     }
 
     /// Talking, and nothing else.
     pub fn chat() -> Self {
         Self {
+            kind: KeyKind::Tenant,
             scopes: vec![Scope::Chat],
             requests_per_minute: None,
             turns_at_once: None,
@@ -240,6 +272,22 @@ mod tests {
         }
         assert!(Scope::ALL.iter().all(|scope| Scope::named(scope.name()) == Some(*scope)));
         assert_eq!(Scope::named("everything"), None);
+    }
+
+    #[test]
+    fn keys_without_a_kind_are_the_owners_if_they_open_everything() {
+        use Scope::{Admin, Chat, SessionsWrite};
+        let table: [(&[Scope], KeyKind); 4] = [
+            (&[Admin], KeyKind::Owner),
+            (&[Chat, Admin], KeyKind::Owner),
+            (&[Chat, SessionsWrite], KeyKind::Tenant),
+            (&[], KeyKind::Tenant),
+        ];
+        for (scopes, want) in table {
+            assert_eq!(KeyKind::of_scopes(scopes), want, "{scopes:?}");
+            assert_eq!(KeyKind::from_name(want.name()), Some(want));
+        }
+        assert_eq!(KeyKind::from_name("guest"), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::prices::{Observed, Prices};
 use crate::quiet_cause::Answer;
 use crate::repository_config::{ConfigEntry, Content, InstructionFiles};
 use crate::source::Twins;
+use crate::tenant::{AccessRefusal, TenantAccess};
 use crate::terminal::Interactive;
 pub use launch::{Activity, AsRoot, Enforcement, Launch, Permissions, Refusal, Session, Stdin, Task};
 
@@ -37,11 +38,14 @@ impl Engine {
     }
 }
 
-/// Where a rehearsal takes place: a scripted model on loopback, and a home that is nobody's.
+/// Where a rehearsal takes place: a scripted model on loopback, and an isolated home. A tenant's agent has the same, with
+/// Ostler's proxy instead of the model.
 #[derive(Debug, Clone)]
 pub struct Stage {
     /// The scripted model, without a path: `http://127.0.0.1:4321`.
     pub url: String,
+    /// The key that the agent sends there.
+    pub key: String,
     /// A private home directory. The agent's settings and sessions go below it, and nowhere else.
     pub home: PathBuf,
 }
@@ -69,6 +73,11 @@ pub struct ByHand {
 }
 
 impl Stage {
+    /// A rehearsal, in which any key will do.
+    pub fn new(url: impl Into<String>, home: impl Into<PathBuf>) -> Self {
+        Self { url: url.into(), key: DUMMY_KEY.to_owned(), home: home.into() }
+    }
+
     /// Where the agent's temporary files go, instead of among everybody's.
     pub fn temporary(&self) -> PathBuf {
         self.home.join("tmp")
@@ -329,6 +338,14 @@ pub trait Agent: Sync {
     fn rehearsed(&self, stage: &Stage) -> Setup;
     /// How a person gives it a prompt in a rehearsal.
     fn by_hand(&self, prompt: &str) -> ByHand;
+    /// What the agent of a tenant needs to reach the owner's provider, or why it cannot.
+    fn tenant_access(&self, _configuration: &Configuration<'_>) -> Result<TenantAccess, AccessRefusal> {
+        Err(AccessRefusal::new(self.title(), "where it has its key is not known", ""))
+    }
+    /// What the agent of a tenant is started with: the proxy is at the stage's address.
+    fn tenant_setup(&self, stage: &Stage, access: &TenantAccess) -> Setup {
+        self.rehearsed(&Stage { url: access.first_url(&stage.url), ..stage.clone() })
+    }
     /// How to start it for a task with nobody watching: JSON records on stdout.
     fn launch(&self, task: &Task<'_>) -> Result<Launch, Refusal>;
     /// What it executes or obeys of what a repository brings.

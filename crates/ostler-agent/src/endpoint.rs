@@ -51,6 +51,7 @@ impl fmt::Display for Provider {
 pub struct Unreadable;
 
 /// What decides which provider an agent uses.
+#[derive(Clone, Copy)]
 pub struct Configuration<'a> {
     /// The variables that the agent is started with.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
@@ -205,23 +206,33 @@ pub(crate) mod testing {
 
     pub(crate) fn check(agent: &str, table: &[Case<'_>]) {
         for case in table {
-            let variable = |name: &str| {
-                let home = ("HOME", "/h");
-                let known = case.variables.iter().chain([&home]).find(|(known, _)| *known == name);
-                known.map(|(_, value)| (*value).to_owned())
-            };
-            let file = |path: &std::path::Path| {
-                let found = case.files.iter().find(|(known, _)| std::path::Path::new(known) == path);
-                match found {
-                    Some((_, "UNREADABLE")) => Err(Unreadable),
-                    found => Ok(found.map(|(_, text)| (*text).to_owned())),
-                }
-            };
             let args: Vec<String> = case.args.iter().map(|arg| (*arg).to_owned()).collect();
-            let configuration =
-                Configuration { variable: &variable, file: &file, workspace: "/w".as_ref(), args: &args };
-            let found = find(agent).unwrap().provider(&configuration).map(|found| found.to_string());
+            let found = configured(&case.variables, &case.files, |configuration| {
+                let configuration = Configuration { args: &args, ..*configuration };
+                find(agent).unwrap().provider(&configuration).map(|found| found.to_string())
+            });
             assert_eq!(found.unwrap_or_default(), case.want, "{agent}: {case:?}");
         }
+    }
+
+    /// What is found in a home with these files.
+    pub(crate) fn configured<T>(
+        variables: &[(&str, &str)],
+        files: &[(&str, &str)],
+        find: impl FnOnce(&Configuration<'_>) -> T,
+    ) -> T {
+        let variable = |name: &str| {
+            let home = ("HOME", "/h");
+            let known = variables.iter().chain([&home]).find(|(known, _)| *known == name);
+            known.map(|(_, value)| (*value).to_owned())
+        };
+        let file = |path: &std::path::Path| {
+            let found = files.iter().find(|(known, _)| std::path::Path::new(known) == path);
+            match found {
+                Some((_, "UNREADABLE")) => Err(Unreadable),
+                found => Ok(found.map(|(_, text)| (*text).to_owned())),
+            }
+        };
+        find(&Configuration { variable: &variable, file: &file, workspace: "/w".as_ref(), args: &[] })
     }
 }

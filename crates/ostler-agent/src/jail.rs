@@ -26,7 +26,9 @@ use serde::{Deserialize, Serialize};
 pub use decision::{JailEnvironment, JailSignIn, RunJail, StateCopy};
 pub use denial::{Denial, Opening, Wanted};
 pub use environment::JAIL_VARIABLE;
-pub use facts::{CacheLayers, ConfigWrites, GitFacts, JailFacts, JailLevel, NestedRepository, Repository};
+pub use facts::{
+    CacheLayers, ConfigWrites, GitFacts, JailFacts, JailLevel, NestedRepository, Repository, Resident,
+};
 pub use refusal::{EntryFault, JailRefusal, WorkspaceFault};
 pub use repository::CONFIGURATION;
 pub use state::{AgentState, SignIn, StateEntry, StateForm, StateList, StatePlaces};

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::access::KeyKind;
 use crate::agent::{Engine, Permissions};
 use crate::fingerprint::Known;
 
@@ -20,6 +21,8 @@ use crate::fingerprint::Known;
 pub struct Terms {
     /// Whose it is: never anybody else's.
     pub tenant: String,
+    /// Whose agent it is: the owner's, or one of the tenant's own.
+    pub kind: KeyKind,
     /// The agent, by its name.
     pub agent: String,
     /// How it is driven.

@@ -7,6 +7,7 @@ use crate::fingerprint::hash;
 
 fn terms(tenant: &str) -> Terms {
     Terms {
+        kind: crate::access::KeyKind::Owner,
         tenant: tenant.to_owned(),
         agent: "claude-headless".to_owned(),
         engine: Engine::Stream,

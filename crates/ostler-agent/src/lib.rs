@@ -70,6 +70,7 @@ pub mod smoke;
 pub mod source;
 pub mod standing;
 pub mod stopping;
+pub mod tenant;
 pub mod terminal;
 pub mod turning;
 pub mod typing;

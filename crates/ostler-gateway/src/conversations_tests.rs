@@ -28,6 +28,7 @@ fn opening(tenant: &str) -> Opening {
 
 fn terms() -> Terms {
     Terms {
+        kind: ostler_agent::access::KeyKind::Owner,
         tenant: "one".to_owned(),
         agent: "claude-headless".to_owned(),
         engine: Engine::Stream,

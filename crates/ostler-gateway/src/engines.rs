@@ -9,7 +9,7 @@ use ostler_agent::leasing::Terms;
 use ostler_agent::watchdog;
 use ostler_process::terminal::seat::Seat;
 
-use crate::ground::failed;
+use crate::ground::{Ground, failed};
 use crate::live::{AnsweredBy, Keepsake, LiveSession, SessionFailure, Slash, Start};
 use crate::one_shot::{OneShotSession, OneShots};
 use crate::stream::{StreamSession, Streams};
@@ -43,6 +43,16 @@ enum Starter<'a> {
     OneShot(&'a OneShots),
 }
 
+impl Starter<'_> {
+    fn ground(&self) -> &Ground {
+        match self {
+            Self::Stream(streams) => &streams.0,
+            Self::Terminal(terminals) => &terminals.0,
+            Self::OneShot(one_shots) => &one_shots.0,
+        }
+    }
+}
+
 impl Engines {
     fn of(&self, terms: &Terms) -> Result<Starter<'_>, SessionFailure> {
         let one_shot = self.one_shots.iter().find(|found| found.0.agent.name() == terms.agent);
@@ -59,6 +69,7 @@ impl Start for Engines {
     type Session = EngineSession;
 
     fn check(&self, terms: &Terms, history: &History) -> Result<(), SessionFailure> {
+        self.of(terms)?.ground().for_terms(terms)?;
         match self.of(terms)? {
             Starter::Stream(streams) => streams.check(terms, history),
             Starter::Terminal(terminals) => terminals.check(terms, history),

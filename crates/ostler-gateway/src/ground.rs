@@ -20,6 +20,7 @@ use ostler_process::trust::{Decision, Gate};
 
 use crate::jail::Jailer;
 use crate::live::{Keepsake, Phase, SessionFailure};
+use crate::tenants::Tenants;
 
 /// What sessions of an agent need.
 #[derive(Clone)]
@@ -40,6 +41,8 @@ pub struct Ground {
     pub trust: TrustGate,
     /// Decides on the wall around each of its processes.
     pub jailer: Arc<dyn Jailer>,
+    /// Prepares the same for tenants.
+    pub tenants: Arc<dyn Tenants>,
 }
 
 /// Decides whether agents may load what a repository brings, and reports once what they may not. Nobody is asked.

@@ -4,6 +4,7 @@
 //! - [`http`]: the doors; [`conversations`]: what was said behind them, kept.
 //! - [`live`]: how a session is started and used; [`stream`]: one over pipes; [`terminal`]: one on a terminal;
 //!   [`one_shot`]: one of a process a turn; [`engines`]: any of them; [`ground`]: what they stand on; [`jail`]: the wall around each.
+//! - [`tenants`]: agents of keys that are not the owner's; [`provider_proxy`]: how they reach the provider.
 //! - [`pool`]: live sessions for conversations that go on.
 //!   As a library: [`pool::Pool::complete`] takes a conversation and gives the events of its answer; `examples/complete.rs`
 //!   is a program that does so, without HTTP.
@@ -25,7 +26,10 @@ pub mod narration;
 pub mod one_shot;
 pub mod pool;
 #[cfg(target_os = "linux")]
+pub mod provider_proxy;
+#[cfg(target_os = "linux")]
 pub mod stream;
+pub mod tenants;
 #[cfg(target_os = "linux")]
 pub mod terminal;
 pub mod wire;

@@ -166,6 +166,8 @@ pub enum Phase {
     Prompt,
     /// The same, for its length.
     TooLong,
+    /// The same, for the key.
+    Forbidden,
     /// Before it was there.
     Start,
     /// When it was asked while a person sat at it.
@@ -181,6 +183,7 @@ impl Phase {
         match self {
             Self::Prompt => "the agent cannot be asked this",
             Self::TooLong => "the agent takes no prompt of this length",
+            Self::Forbidden => "this key cannot be served",
             Self::Start => "could not start a session",
             Self::Held => "the agent cannot be asked now",
             Self::Ask => "could not ask the agent",

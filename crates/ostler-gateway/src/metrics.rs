@@ -321,7 +321,7 @@ impl<'a> TurnMeter<'a> {
         self.outcome = match error {
             TurnError::Unpaired(_) | TurnError::Refused(..) => Outcome::Refused,
             TurnError::Session(failure) => match failure.phase {
-                Phase::Prompt | Phase::TooLong | Phase::Held => Outcome::Refused,
+                Phase::Prompt | Phase::TooLong | Phase::Forbidden | Phase::Held => Outcome::Refused,
                 Phase::Start | Phase::Ask | Phase::Answer => Outcome::Failed,
             },
             TurnError::BrokenOff(..) => Outcome::Interrupted,

@@ -6,6 +6,7 @@ use super::*;
 
 fn terms(key: &str) -> Terms {
     Terms {
+        kind: ostler_agent::access::KeyKind::Owner,
         tenant: key.to_owned(),
         agent: "claude-headless".to_owned(),
         engine: Engine::Stream,

@@ -60,13 +60,13 @@ enum Stage {
 }
 
 impl OneShots {
-    fn session(&self, terms: &Terms, id: String, workspace: PathBuf, own: Option<PathBuf>) -> OneShotSession {
+    fn session(ground: Ground, terms: &Terms, id: String, workspace: PathBuf) -> OneShotSession {
         OneShotSession {
-            ground: self.0.clone(),
+            ground,
             terms: terms.clone(),
             id,
             workspace,
-            own,
+            own: None,
             session: None,
             said: None,
             reply: Reply::default(),
@@ -105,14 +105,15 @@ impl Start for OneShots {
             return Err(too_long());
         }
         // What it cannot be told is known before anything is started.
+        let ground = self.0.for_terms(terms)?;
         let root = Path::new("/");
-        let users_settings = users_settings(agent, &self.0.env);
+        let users_settings = users_settings(agent, &ground.env);
         let folder = match &terms.workspace {
             Place::Own => None,
             Place::Folder(folder) => Some(folder.as_path()),
         };
         let grant = Grant::without_questions(terms.permissions);
-        let (decision, enforcement) = self.0.check_confinement(grant, folder)?;
+        let (decision, enforcement) = ground.check_confinement(grant, folder)?;
         let task = Task {
             enforcement,
             users_settings: users_settings.as_deref(),
@@ -123,7 +124,7 @@ impl Start for OneShots {
         let folder = match (&terms.workspace, &decision) {
             // A project that is not loaded overrules nothing.
             (Place::Own, _) | (_, Decision::Untrusted(_)) => None,
-            (Place::Folder(folder), _) => overrule_warning(&launch, folder, &self.0.env),
+            (Place::Folder(folder), _) => overrule_warning(&launch, folder, &ground.env),
         };
         match folder {
             // The system prompt would be dropped without a word.
@@ -134,8 +135,10 @@ impl Start for OneShots {
 
     async fn start(&self, terms: &Terms, prior: &[Message]) -> Result<OneShotSession, SessionFailure> {
         let id = Uuid::new_v4().to_string();
-        let place = self.0.place(terms, &id)?;
-        let mut session = self.session(terms, id, place.path, place.own.map(Own::keep));
+        let ground = self.0.for_terms(terms)?.into_owned();
+        let place = ground.place(terms, &id)?;
+        let mut session = Self::session(ground, terms, id, place.path);
+        session.own = place.own.map(Own::keep);
         session.said = Some(prior.to_vec());
         Ok(session)
     }
@@ -149,8 +152,10 @@ impl Start for OneShots {
         let Some(Noted { session: Some(known), used }) = &keepsake.noted else {
             return Err(failed("what it knows is not noted".to_owned()));
         };
-        let workspace = self.0.place_of(terms, keepsake)?;
-        let mut session = self.session(terms, keepsake.session.clone(), workspace, keepsake.folder.clone());
+        let ground = self.0.for_terms(terms)?.into_owned();
+        let workspace = ground.place_of(terms, keepsake)?;
+        let mut session = Self::session(ground, terms, keepsake.session.clone(), workspace);
+        session.own.clone_from(&keepsake.folder);
         (session.session, session.used) = (Some(known.clone()), *used);
         Ok(session)
     }
@@ -386,8 +391,10 @@ mod tests {
             guard: PathBuf::from("ostler").into(),
             trust: TrustGate::new(Gate::new(home.path().join("trust.json"), None), |_| {}),
             jailer: Arc::new(Unjailed),
+            tenants: Arc::new(crate::tenants::NoTenants),
         };
         let terms = Terms {
+            kind: ostler_agent::access::KeyKind::Owner,
             tenant: "a".to_owned(),
             agent: "codex".to_owned(),
             engine: Engine::Stream,

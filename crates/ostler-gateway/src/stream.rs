@@ -43,14 +43,15 @@ impl Streams {
         let (Which::Minted(id) | Which::Resumed(id)) = which else {
             return Err(crate::ground::failed("a session must have an id".to_owned()));
         };
+        let ground = self.0.for_terms(terms)?;
         let grant = Grant { permissions: terms.permissions, asks_client: terms.asks_client };
-        let confinement = self.0.confine(id, grant, &workspace).await?;
+        let confinement = ground.confine(id, grant, &workspace).await?;
         let opened = Session::open(Opening {
-            agent: self.0.agent,
-            program: self.0.program.clone(),
-            env: &self.0.env,
+            agent: ground.agent,
+            program: ground.program.clone(),
+            env: &ground.env,
             workspace,
-            private: self.0.private(id),
+            private: ground.private(id),
             session: which,
             prompt: None,
             before: None,
@@ -61,8 +62,8 @@ impl Streams {
             system_prompt: terms.system_prompt.as_deref(),
             offered: Toolset::of_form(&terms.tools),
             name: id,
-            guard: self.0.guard.program().to_owned(),
-            ahead: self.0.guard.take(),
+            guard: ground.guard.program().to_owned(),
+            ahead: ground.guard.take(),
             repository: confinement.trust.as_trust(),
             jail: confinement.jail.clone(),
         });
@@ -75,12 +76,13 @@ impl Start for Streams {
 
     async fn start(&self, terms: &Terms, prior: &[Message]) -> Result<StreamSession, SessionFailure> {
         let id = Uuid::new_v4().to_string();
-        let place = self.0.place(terms, &id)?;
+        let ground = self.0.for_terms(terms)?;
+        let place = ground.place(terms, &id)?;
         let which = if prior.is_empty() {
             Which::Minted(&id)
         } else {
             let inward = Toolset::of_form(&terms.tools).map(|offered| offered.inward(prior));
-            self.0.seed(&place.path, &id, terms.model.as_deref(), inward.as_deref().unwrap_or(prior))?;
+            ground.seed(&place.path, &id, terms.model.as_deref(), inward.as_deref().unwrap_or(prior))?;
             Which::Resumed(&id)
         };
         let session = self.open(terms, which, place.path).await?;
@@ -94,8 +96,9 @@ impl Start for Streams {
         keepsake: &Keepsake,
         knows: impl Fn(&[Message]) -> bool + Send,
     ) -> Result<StreamSession, SessionFailure> {
-        let workspace = self.0.place_of(terms, keepsake)?;
-        self.0.check(&workspace, &keepsake.session, knows).await?;
+        let ground = self.0.for_terms(terms)?;
+        let workspace = ground.place_of(terms, keepsake)?;
+        ground.check(&workspace, &keepsake.session, knows).await?;
         let session = self.open(terms, Which::Resumed(&keepsake.session), workspace).await?;
         let (id, own, guard) = (keepsake.session.clone(), keepsake.folder.clone(), self.0.guard.clone());
         Ok(StreamSession { session, id, own, guard })

@@ -61,7 +61,7 @@ impl Terminals {
         let (Which::Minted(id) | Which::Resumed(id)) = which else {
             return Err(crate::ground::failed("a session must have an id".to_owned()));
         };
-        let ground = &self.0;
+        let ground = self.0.for_terms(terms)?;
         let private = ground.private(id);
         let grant = Grant::without_questions(terms.permissions);
         let Confinement { trust, enforcement, jail } = ground.confine(id, grant, &workspace).await?;
@@ -137,11 +137,12 @@ impl Start for Terminals {
 
     async fn start(&self, terms: &Terms, prior: &[Message]) -> Result<TerminalSession, SessionFailure> {
         let id = Uuid::new_v4().to_string();
-        let place = self.0.place(terms, &id)?;
+        let ground = self.0.for_terms(terms)?;
+        let place = ground.place(terms, &id)?;
         let which = if prior.is_empty() {
             Which::Minted(&id)
         } else {
-            self.0.seed(&place.path, &id, terms.model.as_deref(), prior)?;
+            ground.seed(&place.path, &id, terms.model.as_deref(), prior)?;
             Which::Resumed(&id)
         };
         let mut session = self.open(terms, which, place.path, None).await?;
@@ -155,8 +156,9 @@ impl Start for Terminals {
         keepsake: &Keepsake,
         knows: impl Fn(&[Message]) -> bool + Send,
     ) -> Result<TerminalSession, SessionFailure> {
-        let workspace = self.0.place_of(terms, keepsake)?;
-        self.0.check(&workspace, &keepsake.session, knows).await?;
+        let ground = self.0.for_terms(terms)?;
+        let workspace = ground.place_of(terms, keepsake)?;
+        ground.check(&workspace, &keepsake.session, knows).await?;
         self.open(terms, Which::Resumed(&keepsake.session), workspace, keepsake.folder.clone()).await
     }
 }

@@ -64,11 +64,11 @@ use company::Company;
 use denials::Denials;
 use desk::Desk;
 pub use environment::{
-    PrivateError, exempt_loopback, inherited, launched, rehearsed, users_settings, write_private,
+    PrivateError, exempt_loopback, for_tenant, inherited, launched, rehearsed, users_settings, write_private,
 };
 pub use jailing::{PlannedJail, start_in};
 use offline::Waited;
-pub use offline::configured_provider;
+pub use offline::{configured_provider, tenant_access};
 pub use plan::{Beginning, Checks, Incoming, Plan, Watching};
 pub use report::{Report, RunError};
 use requests::Requests;

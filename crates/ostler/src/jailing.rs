@@ -8,7 +8,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::{Agent, Permissions};
-use ostler_agent::jail::{CacheLayers, ConfigWrites, JailFacts, JailKind, JailLevel, JailRefusal, RunJail};
+use ostler_agent::jail::{
+    CacheLayers, ConfigWrites, JailFacts, JailKind, JailLevel, JailRefusal, Resident, RunJail,
+};
 use ostler_process::jail::facts::{git_facts, read_settings, real_path, state_entries};
 use ostler_process::jail::layers::{LAYERS, Layers};
 use ostler_process::jail::{Canary, CanaryError};
@@ -80,6 +82,7 @@ impl JailFault {
 /// What is to be jailed.
 pub(crate) struct Prisoner<'a> {
     pub(crate) agent: &'a dyn Agent,
+    pub(crate) resident: Resident,
     pub(crate) permissions: Permissions,
     pub(crate) workspace: &'a Path,
     pub(crate) program: &'a Path,
@@ -126,6 +129,7 @@ pub(crate) fn plan_jail(
     let facts = JailFacts {
         kind,
         agent: prisoner.agent,
+        resident: prisoner.resident,
         level,
         config_writes: prisoner.terms.config_writes,
         workspace: prisoner.workspace,

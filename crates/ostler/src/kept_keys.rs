@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ostler_agent::access::{Policy, Scope};
+use ostler_agent::access::{KeyKind, Policy, Scope};
 use ostler_agent::agent::Permissions;
 use ostler_agent::offering::Own;
 use ostler_gateway::http::keys::{Keeper, Key, KeysUnreadable, PREFIX};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What the file is written as. The first version had neither names nor policies.
-const VERSION: u32 = 2;
+/// What the file is written as. The first version had neither names nor policies, the second no kinds.
+const VERSION: u32 = 3;
 
 /// Requests a minute of a key that says nothing else: ten a second, far more than agents answer.
 const REQUESTS_PER_MINUTE: u32 = 600;
@@ -100,6 +100,9 @@ pub(crate) struct Kept {
     sha256: String,
     #[serde(default)]
     pub(crate) name: String,
+    /// A key of an earlier version has none: its scopes tell.
+    #[serde(default)]
+    kind: Option<String>,
     /// In seconds since 1970; 0 where nobody noted it.
     #[serde(default)]
     pub(crate) made_at: u64,
@@ -127,6 +130,7 @@ impl Kept {
             id: id.to_owned(),
             sha256: Key::of(id, secret, policy.clone()).hash(),
             name: name.to_owned(),
+            kind: Some(policy.kind.name().to_owned()),
             made_at: now.as_secs(),
             scopes: Some(policy.scopes.iter().map(|scope| scope.name().to_owned()).collect()),
             requests_per_minute: policy.requests_per_minute,
@@ -144,10 +148,16 @@ impl Kept {
             None => Policy::owner().scopes,
             Some(scopes) => scopes.iter().filter_map(|scope| Scope::named(scope)).collect(),
         };
+        let kind = match self.kind.as_deref() {
+            None => KeyKind::of_scopes(&scopes),
+            // A word that is not known opens nothing of the owner.
+            Some(kind) => KeyKind::from_name(kind).unwrap_or(KeyKind::Tenant),
+        };
         // The owner of the machine has no limits unless the key says so.
         let is_limited = !scopes.contains(&Scope::Admin);
         let limit = |own: Option<u32>, usual: u32| own.or(is_limited.then_some(usual));
         Policy {
+            kind,
             requests_per_minute: limit(self.requests_per_minute, REQUESTS_PER_MINUTE),
             turns_at_once: limit(self.turns_at_once, TURNS_AT_ONCE),
             scopes,
@@ -208,6 +218,21 @@ impl KeptKeys {
             return Err(KeysError::Newer { path: path(), version: written.v });
         }
         Ok(written.keys)
+    }
+
+    /// Gives each key of an earlier version its kind. Returns those keys, with their kinds, if there were any.
+    pub(crate) fn migrate(&self) -> Result<Vec<Kept>, KeysError> {
+        if self.list()?.iter().all(|kept| kept.kind.is_some()) {
+            return Ok(Vec::new());
+        }
+        let mut migrated = Vec::new();
+        self.change(|keys| {
+            for kept in keys.iter_mut().filter(|kept| kept.kind.is_none()) {
+                kept.kind = Some(kept.policy().kind.name().to_owned());
+                migrated.push(kept.clone());
+            }
+        })?;
+        Ok(migrated)
     }
 
     /// Those that can be used, and a secret that was just made if there were none: it is told once.

@@ -24,13 +24,14 @@ mod screen;
 mod screen_change;
 mod seed;
 mod state;
+mod tenant;
 mod terminal;
 mod transcript;
 
 pub(crate) use remembered::remembered;
 
 use crate::agent::{
-    Agent, ByHand, CostReports, DUMMY_KEY, Decoder, Engine, Launch, Order, Refusal, Seed, Setup, Stage, Task,
+    Agent, ByHand, CostReports, Decoder, Engine, Launch, Order, Refusal, Seed, Setup, Stage, Task,
     TranscriptPlace, Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
@@ -41,6 +42,7 @@ use crate::jail::{AgentState, StatePlaces};
 use crate::package::{Native, Package};
 use crate::repository_config::{ConfigEntry, InstructionFiles};
 use crate::source::Twins;
+use crate::tenant::{AccessRefusal, TenantAccess};
 use crate::terminal::Interactive;
 
 /// The npm package of Claude Code.
@@ -83,6 +85,12 @@ impl Agent for Claude {
     }
     fn rehearsed(&self, stage: &Stage) -> Setup {
         rehearsed(stage)
+    }
+    fn tenant_access(&self, configuration: &Configuration<'_>) -> Result<TenantAccess, AccessRefusal> {
+        tenant::access(configuration)
+    }
+    fn tenant_setup(&self, stage: &Stage, access: &TenantAccess) -> Setup {
+        tenant::setup(stage, access)
     }
     fn by_hand(&self, prompt: &str) -> ByHand {
         ByHand {
@@ -155,6 +163,14 @@ impl Agent for ClaudeTerminal {
         setup.files.push(terminal::settled(stage));
         setup
     }
+    fn tenant_access(&self, configuration: &Configuration<'_>) -> Result<TenantAccess, AccessRefusal> {
+        tenant::access(configuration)
+    }
+    fn tenant_setup(&self, stage: &Stage, access: &TenantAccess) -> Setup {
+        let mut setup = tenant::setup(stage, access);
+        setup.files.push(terminal::settled(stage));
+        setup
+    }
     fn by_hand(&self, prompt: &str) -> ByHand {
         ByHand { args: words([prompt]), ..ByHand::default() }
     }
@@ -205,7 +221,7 @@ fn rehearsed(stage: &Stage) -> Setup {
             ("TMPDIR", stage.temporary().display().to_string()),
             ("CLAUDE_CONFIG_DIR", settings.display().to_string()),
             ("ANTHROPIC_BASE_URL", stage.url.clone()),
-            ("ANTHROPIC_API_KEY", DUMMY_KEY.to_owned()),
+            ("ANTHROPIC_API_KEY", stage.key.clone()),
             ("DISABLE_TELEMETRY", "1".to_owned()),
             ("DISABLE_AUTOUPDATER", "1".to_owned()),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),

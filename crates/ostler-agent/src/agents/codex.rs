@@ -10,12 +10,15 @@ mod remembered;
 mod repository;
 mod rollout;
 mod state;
+mod tenant;
 
 pub(crate) use remembered::remembered;
 
+use std::path::PathBuf;
+
 use crate::agent::{
-    Agent, ByHand, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task,
-    TranscriptPlace, Whereabouts, pairs, words,
+    Agent, ByHand, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task, TranscriptPlace,
+    Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
 use crate::endpoint::{Configuration, Provider};
@@ -23,6 +26,7 @@ use crate::event::Usage;
 use crate::jail::{AgentState, StatePlaces};
 use crate::package::{Native, Package};
 use crate::repository_config::{ConfigEntry, InstructionFiles};
+use crate::tenant::{AccessRefusal, TenantAccess};
 
 /// The npm package of Codex.
 pub static CODEX: Package = Package {
@@ -93,10 +97,19 @@ impl Agent for Codex {
                 ("HOME", stage.home.display().to_string()),
                 ("TMPDIR", stage.temporary().display().to_string()),
                 ("CODEX_HOME", home.display().to_string()),
-                (REHEARSAL_KEY, DUMMY_KEY.to_owned()),
+                (REHEARSAL_KEY, stage.key.clone()),
             ]),
             folders: vec![stage.temporary()],
             files: vec![PrivateFile { path: home.join("config.toml"), content: provider(&stage.url) }],
+        }
+    }
+    fn tenant_access(&self, configuration: &Configuration<'_>) -> Result<TenantAccess, AccessRefusal> {
+        tenant::access(configuration)
+    }
+    fn tenant_setup(&self, stage: &Stage, access: &TenantAccess) -> Setup {
+        match access.is_rehearsed() {
+            true => self.rehearsed(&Stage { url: access.first_url(&stage.url), ..stage.clone() }),
+            false => tenant::setup(stage, access),
         }
     }
     fn by_hand(&self, prompt: &str) -> ByHand {
@@ -132,6 +145,12 @@ impl Agent for Codex {
     fn state(&self, places: &StatePlaces<'_>) -> AgentState {
         state::state(places)
     }
+}
+
+/// Where its settings and sign-in are.
+fn codex_home(configuration: &Configuration<'_>) -> Option<PathBuf> {
+    let named = configuration.variable("CODEX_HOME").map(PathBuf::from);
+    named.or_else(|| Some(configuration.home()?.join(".codex")))
 }
 
 fn provider(url: &str) -> String {

@@ -11,20 +11,23 @@ mod remembered;
 mod repository;
 mod settings;
 mod state;
+mod tenant;
 
 pub(crate) use remembered::remembered;
 
 use serde_json::json;
 
 use crate::agent::{
-    Agent, ByHand, CostReports, DUMMY_KEY, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task,
+    Agent, ByHand, CostReports, Decoder, Engine, Launch, PrivateFile, Refusal, Setup, Stage, Task,
     TranscriptPlace, Whereabouts, pairs, words,
 };
 use crate::bridge::SERVER;
+use crate::endpoint::Configuration;
 use crate::event::Usage;
 use crate::jail::{AgentState, StatePlaces};
 use crate::package::{Native, Package};
 use crate::repository_config::{ConfigEntry, Content};
+use crate::tenant::{AccessRefusal, TenantAccess};
 
 /// The npm package of OpenCode.
 pub static OPENCODE: Package = Package {
@@ -85,7 +88,16 @@ impl Agent for OpenCode {
                 ("npm_config_offline", "true".to_owned()),
             ]),
             folders: vec![stage.temporary()],
-            files: vec![PrivateFile { path: config, content: provider(&stage.url) }],
+            files: vec![PrivateFile { path: config, content: provider(stage) }],
+        }
+    }
+    fn tenant_access(&self, configuration: &Configuration<'_>) -> Result<TenantAccess, AccessRefusal> {
+        tenant::access(configuration)
+    }
+    fn tenant_setup(&self, stage: &Stage, access: &TenantAccess) -> Setup {
+        match access.is_rehearsed() {
+            true => self.rehearsed(&Stage { url: access.first_url(&stage.url), ..stage.clone() }),
+            false => tenant::setup(stage, access),
         }
     }
     fn by_hand(&self, prompt: &str) -> ByHand {
@@ -123,7 +135,7 @@ impl Agent for OpenCode {
     }
 }
 
-fn provider(url: &str) -> String {
+fn provider(stage: &Stage) -> String {
     // Without `enabled_providers` it offers hosted models that need no key.
     json!({
         "autoupdate": false,
@@ -133,7 +145,7 @@ fn provider(url: &str) -> String {
         "small_model": "rehearsal/scripted",
         "provider": {"rehearsal": {
             "npm": "@ai-sdk/openai-compatible",
-            "options": {"baseURL": format!("{url}/v1"), "apiKey": DUMMY_KEY},
+            "options": {"baseURL": format!("{}/v1", stage.url), "apiKey": stage.key},
             "models": {"scripted": {"name": "scripted", "limit": {"context": 128_000, "output": 8_000}}},
         }},
     })

@@ -8,8 +8,8 @@ use super::refusal::{EntryFault, JailRefusal, WorkspaceFault};
 use super::rule_set::{RuleSet, expected, is_visible};
 use super::system::{NEEDED, NO_FILES, READABLE, RESOLVER, SHARED, TEMPORARY};
 use super::{
-    Access, CacheLayers, JailFacts, JailLevel, JailPolicy, Repository, agent_state, environment, program,
-    repository, search_path, toolchains,
+    Access, CacheLayers, JailFacts, JailLevel, JailPolicy, Repository, Resident, agent_state, environment,
+    program, repository, search_path, toolchains,
 };
 
 /// The jail of a run, as it is to be.
@@ -110,10 +110,12 @@ impl RunJail {
         repository::grant(&mut rules, facts, repository);
         let mut state = agent_state::grant(&mut rules, facts, &boundary)?;
         state.warnings.extend(warn_of_hidden(facts));
-        for path in facts.read {
-            rules.read(path);
+        if facts.resident == Resident::User {
+            for path in facts.read {
+                rules.read(path);
+            }
+            toolchains::grant(&mut rules, facts);
         }
-        toolchains::grant(&mut rules, facts);
         search_path::grant(&mut rules, facts);
         for path in [program::tree(facts.program), facts.ostler_program.to_owned()] {
             if !rules.is_visible(&path) {

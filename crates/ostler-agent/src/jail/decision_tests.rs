@@ -7,7 +7,7 @@ use super::super::rule_set::is_visible;
 use super::super::world::{HOME, PRIVATE, World, repository};
 use super::super::{
     Access, CONFIGURATION, ConfigWrites, EntryFault, GitFacts, Grant, JailLevel, JailRefusal,
-    NestedRepository, Repository, Rule, WorkspaceFault,
+    NestedRepository, Repository, Resident, Rule, WorkspaceFault,
 };
 use crate::agents::{AGENTS, Codex};
 use Grant::{None as Nothing, Read, Write};
@@ -595,4 +595,31 @@ proptest! {
         let is_agents = jail.policy.rule(&inside).is_none_or(|rule| rule.path != world.workspace);
         prop_assert!(is_agents || jail.policy.grant(&inside) == want);
     }
+}
+
+#[test]
+fn a_tenants_agent_sees_nothing_of_the_users_home() {
+    let home = PathBuf::from("/home/me/.local/share/ostler/serve/tenants/a/home");
+    let world = World {
+        resident: Resident::Tenant,
+        own: vec![home.clone()],
+        home,
+        read: vec!["/home/me/other".into()],
+        ..World::default()
+    };
+    world.assert_grants(&[
+        ("/home/me/work/src", Grant::Write),
+        ("/usr/bin/env", Grant::Read),
+        ("/home/me/.local/share/ostler/serve/tenants/a/home/.claude", Grant::Write),
+        ("/home/me/.local/share/ostler/serve/tenants/b/home/.claude", Grant::None),
+        ("/home/me/.local/share/ostler/runs/1/journal.ndjson", Grant::None),
+        ("/home/me/.claude/settings.json", Grant::None),
+        ("/home/me/.claude.json", Grant::None),
+        ("/home/me/.codex/auth.json", Grant::None),
+        ("/home/me/.cargo/bin", Grant::None),
+        ("/home/me/.local/bin/tool", Grant::None),
+        ("/home/me/.gitconfig", Grant::None),
+        ("/home/me/other/secret", Grant::None),
+        ("/home/me", Grant::None),
+    ]);
 }

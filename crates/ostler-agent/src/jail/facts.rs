@@ -35,6 +35,15 @@ pub enum ConfigWrites {
     Allowed,
 }
 
+/// Whose agent a jail is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resident {
+    /// The user's own: it sees their toolchains, and what they made readable.
+    User,
+    /// A tenant's: nothing of the user's home is visible, but for the agent's program.
+    Tenant,
+}
+
 /// How builds write to the caches of toolchains without changing the user's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheLayers<'a> {
@@ -51,6 +60,8 @@ pub struct JailFacts<'a> {
     pub kind: JailKind,
     /// The agent.
     pub agent: &'a dyn Agent,
+    /// Whose agent it is.
+    pub resident: Resident,
     /// What it may do.
     pub level: JailLevel,
     /// Whether configuration in the workspace can be changed.
@@ -59,9 +70,9 @@ pub struct JailFacts<'a> {
     pub workspace: &'a Path,
     /// The repository around the workspace, and those in it.
     pub git: &'a GitFacts,
-    /// `HOME` of the agent. In a rehearsal it is one of [`JailFacts::own`].
+    /// `HOME` of the agent. In a rehearsal and for a tenant it is one of [`JailFacts::own`].
     pub home: &'a Path,
-    /// The home directory of the user who runs Ostler. Only in a rehearsal is it another one.
+    /// The home directory of the user who runs Ostler. Only in a rehearsal and for a tenant is it another one.
     pub user_home: &'a Path,
     /// The variables that the agent is started with.
     pub variable: &'a dyn Fn(&str) -> Option<String>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     CacheLayers, ConfigWrites, GitFacts, Grant, JailFacts, JailKind, JailLevel, JailRefusal, Repository,
-    RunJail,
+    Resident, RunJail,
 };
 use crate::agent::Agent;
 use crate::agents::Claude;
@@ -14,6 +14,7 @@ use crate::agents::Claude;
 pub(super) struct World {
     pub(super) kind: JailKind,
     pub(super) agent: &'static dyn Agent,
+    pub(super) resident: Resident,
     pub(super) level: JailLevel,
     pub(super) config_writes: ConfigWrites,
     pub(super) paths: Vec<PathBuf>,
@@ -80,6 +81,7 @@ impl Default for World {
         Self {
             kind: JailKind::Namespace,
             agent: &Claude,
+            resident: Resident::User,
             level: JailLevel::Edits,
             config_writes: ConfigWrites::Guarded,
             paths: paths.map(PathBuf::from).into(),
@@ -170,6 +172,7 @@ impl World {
         RunJail::decide(&JailFacts {
             kind: self.kind,
             agent: self.agent,
+            resident: self.resident,
             level: self.level,
             config_writes: self.config_writes,
             workspace: &self.workspace,

@@ -107,7 +107,7 @@ fn is_refusal(error: &TurnError) -> bool {
     match error {
         TurnError::Unpaired(_) | TurnError::Refused(..) => true,
         TurnError::Session(SessionFailure { phase, .. }) => {
-            matches!(phase, Phase::Prompt | Phase::TooLong | Phase::Held)
+            matches!(phase, Phase::Prompt | Phase::TooLong | Phase::Forbidden | Phase::Held)
         }
         TurnError::TooLong(..) | TurnError::BrokenOff(..) | TurnError::Blocked(_) => false,
     }

@@ -61,6 +61,7 @@ pub(super) fn problem_of(error: &TurnError) -> Problem {
             let kind = match phase {
                 Phase::Prompt => Kind::Invalid,
                 Phase::TooLong => Kind::TooLarge,
+                Phase::Forbidden => Kind::Forbidden,
                 Phase::Held => Kind::Held,
                 Phase::Start | Phase::Ask | Phase::Answer => Kind::Agent,
             };

@@ -139,6 +139,7 @@ pub(super) fn terms(
 ) -> Terms {
     Terms {
         tenant: visitor.key.id.clone(),
+        kind: visitor.key.policy.kind,
         agent: model.served.agent.to_owned(),
         engine,
         model: model.name,

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ostler_agent::access::KeyKind;
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::fingerprint::{Fingerprint, Known, Reach};
 use ostler_agent::leasing::{Place, Terms};
@@ -263,6 +264,7 @@ impl Parked {
             "has_calls": known.reach == Reach::Calls,
             "terms": {
                 "tenant": terms.tenant,
+                "kind": terms.kind.name(),
                 "agent": terms.agent,
                 "engine": terms.engine.name(),
                 "model": terms.model,
@@ -301,6 +303,12 @@ impl Parked {
             },
             terms: Terms {
                 tenant: text(&terms["tenant"])?,
+                // Before keys had kinds every agent was the owner's. A session of a key that is a tenant's now is not
+                // found by that: its conversation is injected into a new one.
+                kind: match terms["kind"].as_str() {
+                    None => KeyKind::Owner,
+                    Some(kind) => KeyKind::from_name(kind)?,
+                },
                 agent: text(&terms["agent"])?,
                 engine: engines.into_iter().find(|engine| terms["engine"] == engine.name())?,
                 model: text(&terms["model"]),

@@ -7,6 +7,7 @@ use super::*;
 
 fn terms() -> Terms {
     Terms {
+        kind: ostler_agent::access::KeyKind::Owner,
         tenant: "a".to_owned(),
         agent: "claude-headless".to_owned(),
         engine: Engine::Stream,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ostler_agent::access::KeyKind;
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::canonical::read;
 use ostler_agent::event::{AgentEvent, Part, TurnOutcome, Usage};
@@ -20,6 +21,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) fn terms(tenant: &str) -> Terms {
     Terms {
         tenant: tenant.to_owned(),
+        kind: KeyKind::Owner,
         agent: "scripted".to_owned(),
         engine: Engine::Stream,
         model: None,

@@ -121,6 +121,32 @@ pub fn rehearsed(ours: impl IntoIterator<Item = (OsString, OsString)>, setup: &S
     env
 }
 
+/// Variables of the owner that a tenant's agent gets too, besides locales: how text is written and shown. No secret is in
+/// them, and nothing of the owner.
+const OF_TENANTS: [&str; 9] =
+    ["PATH", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"];
+
+/// The environment of a tenant's agent: what its setup says, and of ours only what is on a list. `PATH` is without
+/// directories in the owner's home, which the tenant does not see.
+pub fn for_tenant(
+    ours: impl IntoIterator<Item = (OsString, OsString)>,
+    owners_home: &Path,
+    setup: &Setup,
+) -> Variables {
+    let is_listed = |name: &OsStr| {
+        name.to_str().is_some_and(|name| OF_TENANTS.contains(&name) || name.starts_with(LOCALE_PREFIX))
+    };
+    let mut env: Variables = ours.into_iter().filter(|(name, _)| is_listed(name)).collect();
+    for (_, path) in env.iter_mut().filter(|(name, _)| name == "PATH") {
+        let is_shown = |entry: &PathBuf| entry.is_absolute() && !entry.starts_with(owners_home);
+        let entries = std::env::split_paths(path).filter(is_shown);
+        // None of them has a separator in it: they were split there.
+        *path = std::env::join_paths(entries).unwrap_or_default();
+    }
+    lay_over(&mut env, &setup.env);
+    env
+}
+
 /// Moves the directories of the user's home that are set to the home of the rehearsal.
 fn move_home(env: &mut Variables, setup: &Setup) {
     let home = setup.env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home));
@@ -220,6 +246,24 @@ mod tests {
 
     fn variables(entries: &[(&str, &str)]) -> Variables {
         entries.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn a_tenants_agent_gets_nothing_of_the_owners() {
+        let ours = variables(&[
+            ("HOME", "/home/me"),
+            ("USER", "me"),
+            ("PATH", "/home/me/bin:/usr/bin:.:/bin"),
+            ("LANG", "C.UTF-8"),
+            ("LC_ALL", "C"),
+            ("ANTHROPIC_API_KEY", "real"),
+            ("OSTLER_HOME", "/home/me/.ostler"),
+            ("SSH_AUTH_SOCK", "/run/agent"),
+            ("MCP_HEADER_TOKEN", "real"),
+        ]);
+        let setup = Setup { env: vec![("HOME".to_owned(), "/t".to_owned())], ..Setup::default() };
+        let want = [("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("LC_ALL", "C"), ("HOME", "/t")];
+        assert_eq!(for_tenant(ours, Path::new("/home/me"), &setup), variables(&want));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use ostler_agent::agent::Agent;
 use ostler_agent::completion::is_in_doubt;
 use ostler_agent::endpoint::{Configuration, Endpoint, Provider, Unreadable};
 use ostler_agent::run_event::RunEventKind;
+use ostler_agent::tenant::{AccessRefusal, TenantAccess};
 use ostler_agent::waiting::{Probe, Reach};
 use ostler_agent::watchdog::Input;
 use tokio::net::TcpStream;
@@ -49,6 +50,25 @@ pub fn configured_provider(
         found.and_then(|(_, value)| value.to_str().map(str::to_owned))
     };
     agent.provider(&Configuration { variable: &variable, file: &settings, workspace, args })
+}
+
+/// How the agent of a tenant reaches the provider that the owner's agent is configured for, when it is started with these
+/// variables. `elsewhere` is a directory without settings of a project.
+pub fn tenant_access(
+    agent: &dyn Agent,
+    env: &[(OsString, OsString)],
+    elsewhere: &Path,
+) -> Result<TenantAccess, AccessRefusal> {
+    let variable = |name: &str| {
+        let found = env.iter().rev().find(|(known, _)| known.to_str() == Some(name));
+        found.and_then(|(_, value)| value.to_str().map(str::to_owned))
+    };
+    agent.tenant_access(&Configuration {
+        variable: &variable,
+        file: &settings,
+        workspace: elsewhere,
+        args: &[],
+    })
 }
 
 /// The text of a settings file, if there is one. Whatever is no plain file is not opened: that could wait for ever.

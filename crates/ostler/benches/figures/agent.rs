@@ -104,7 +104,7 @@ impl Player {
         }
         let config = format!("[agents.{}]\nprogram = {:?}\n", agent.name(), program.display().to_string());
         std::fs::write(root.join("ostler/config.toml"), config).unwrap();
-        let setup = agent.rehearsed(&Stage { url: model.url.clone(), home: root.join("home") });
+        let setup = agent.rehearsed(&Stage::new(model.url.as_str(), root.join("home")));
         for folder in &setup.folders {
             std::fs::create_dir_all(folder).unwrap();
         }

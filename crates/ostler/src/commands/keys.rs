@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
-use ostler_agent::access::{Policy, Scope};
+use ostler_agent::access::{KeyKind, Policy, Scope};
 use ostler_agent::agent::Permissions;
 use ostler_agent::offering::Own;
 use serde_json::{Value, json};
@@ -69,6 +69,11 @@ struct New {
     /// What it is for, to tell it from others.
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     name: String,
+
+    /// Let its agent use your home and sign-in, as `ostler run` does; keys with `admin` do. Without, the agent has a home
+    /// of its own and sees nothing of yours.
+    #[arg(long)]
+    owner: bool,
 
     /// What it may do; may be given more than once.
     #[arg(long, value_name = "SCOPE", value_parser = PossibleValuesParser::new(Scope::ALL.map(Scope::name)))]
@@ -157,7 +162,9 @@ fn policy(new: &New, here: &Surroundings) -> Result<Policy, KeysError> {
     }
     scopes.sort();
     scopes.dedup();
+    let kind = if new.owner { KeyKind::Owner } else { KeyKind::of_scopes(&scopes) };
     Ok(Policy {
+        kind,
         scopes,
         requests_per_minute: new.requests_per_minute,
         turns_at_once: new.turns_at_once,
@@ -177,6 +184,7 @@ fn json_of(kept: &Kept) -> Value {
     json!({
         "id": kept.id,
         "name": kept.name,
+        "kind": policy.kind.name(),
         "made_at": kept.made_at,
         "scopes": scopes(&policy),
         "requests_per_minute": policy.requests_per_minute,
@@ -203,6 +211,7 @@ fn list(keys: &[Kept], listing: &Listing) -> Result<(), Failure> {
             vec![
                 kept.id.clone(),
                 one_line(&kept.name),
+                policy.kind.name().to_owned(),
                 number(policy.requests_per_minute),
                 number(policy.turns_at_once),
                 policy.permissions.name().to_owned(),
@@ -210,6 +219,6 @@ fn list(keys: &[Kept], listing: &Listing) -> Result<(), Failure> {
             ]
         })
         .collect();
-    let headings = ["ID", "NAME", "PER MINUTE", "AT ONCE", "AGENT MAY", "SCOPES"];
+    let headings = ["ID", "NAME", "KIND", "PER MINUTE", "AT ONCE", "AGENT MAY", "SCOPES"];
     display::text(&display::table(&headings, &rows, display::columns()))
 }

@@ -3,14 +3,16 @@
 mod bounds;
 mod jail;
 mod place;
+mod tenants;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ostler_agent::access::KeyKind;
 use ostler_agent::agent::{Agent, Engine, Stage};
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, OpenCode};
 use ostler_agent::jail::ConfigWrites;
@@ -23,7 +25,9 @@ use ostler_gateway::http::{self, Offer, OpenError, Waiting};
 use ostler_gateway::jail::Jailer;
 use ostler_gateway::one_shot::OneShots;
 use ostler_gateway::pool::Pool;
+use ostler_gateway::provider_proxy::ProviderProxy;
 use ostler_gateway::stream::Streams;
+use ostler_gateway::tenants::Tenants;
 use ostler_gateway::terminal::Terminals;
 use ostler_process::contain::Standby;
 use ostler_process::run::{RunError, inherited, rehearsed, write_private};
@@ -34,12 +38,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::jail::{ServeJailer, ServedWall};
+use self::tenants::{ServeTenants, remove_homes};
 use crate::commands::rehearse::RehearseError;
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::interrupt::Signals;
 use crate::jailing::{JailFault, JailTerms};
-use crate::kept_keys::KeptKeys;
+use crate::kept_keys::{Kept, KeptKeys};
 use crate::surroundings::Surroundings;
 use crate::{display, programs};
 
@@ -181,6 +186,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     let folders = folders.collect::<Result<Vec<_>, _>>()?;
     here.home.create()?;
     let kept = KeptKeys::at(here.home.keys());
+    report_kinds(&kept.migrate()?);
     let (keys, fresh) = kept.usable()?;
     let mut signals = Signals::listen().map_err(Failure::Runtime)?;
     let guard = Standby::from(std::env::current_exe().map_err(Failure::Runtime)?);
@@ -212,7 +218,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         display::tell(BESIDE);
     }
     let conversations = folder.join("conversations");
-    let jailer: Arc<dyn Jailer> = Arc::new(ServeJailer {
+    let jailer = Arc::new(ServeJailer {
         here: here.clone(),
         folder: folder.join("private"),
         ostler: guard.program().to_owned(),
@@ -220,6 +226,20 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         terms,
         wall,
     });
+    let homes = folder.join("tenants");
+    remove_homes(&homes, &keys.iter().map(|key| key.id.as_str()).collect::<Vec<_>>());
+    let (proxy, proxy_listener) =
+        ProviderProxy::listen(ostler_bridge::client::for_provider).await.map_err(Failure::Runtime)?;
+    let tenants = Arc::new(ServeTenants {
+        folder: homes,
+        variables: ours.clone().into_iter().collect(),
+        owners_home: here.user_home().unwrap_or_default(),
+        scripted_model: scene.as_ref().map(|scene| scene.url.clone()),
+        proxy: proxy.clone(),
+        jailer: jailer.clone(),
+        prepared: Mutex::default(),
+    });
+    let has_tenants = keys.iter().any(|key| key.policy.kind == KeyKind::Tenant);
     let trust = TrustGate::new(here.gate().with_home(home.clone()), |warning| {
         display::tell(&format!("warning: {warning}"));
     });
@@ -229,8 +249,11 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
             Some(scene) => scene.env(agent, ours.clone())?,
         };
         let (home, folder, guard, trust) = (home.clone(), folder.clone(), guard.clone(), trust.clone());
-        let jailer = jailer.clone();
-        Ok::<Ground, Failure>(Ground { agent, program, env, home, folder, guard, trust, jailer })
+        if has_tenants && let Some(warning) = tenants.find_refusal(agent, &env) {
+            display::tell(&format!("warning: {warning}"));
+        }
+        let (jailer, tenants): (Arc<dyn Jailer>, Arc<dyn Tenants>) = (jailer.clone(), tenants.clone());
+        Ok::<Ground, Failure>(Ground { agent, program, env, home, folder, guard, trust, jailer, tenants })
     };
     let (mut engines, mut agents, mut titles) = (Engines::default(), Vec::new(), Vec::new());
     if let Some(program) = programs.claude {
@@ -272,6 +295,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
     tell(&args, (first, &titles), listening.address(), fresh.as_deref())?;
+    let proxy_closing = CancellationToken::new();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = listening.serve(
         async move {
@@ -283,7 +307,11 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         signals.next().await;
         let _ = stop.send(());
     };
-    tokio::join!(serving, asked);
+    let served = async {
+        serving.await;
+        proxy_closing.cancel();
+    };
+    tokio::join!(served, asked, proxy.serve(proxy_listener, proxy_closing.clone()));
     if let Some(scene) = scene {
         scene.strike().await;
     }
@@ -292,10 +320,27 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
+/// Says which keys of an earlier version are the owner's and which are tenants', where their agents differ from now on.
+fn report_kinds(migrated: &[Kept]) {
+    for kept in migrated {
+        let Kept { id, .. } = kept;
+        display::tell(&match kept.policy().kind {
+            KeyKind::Owner => {
+                format!("note: the key {id} is an owner's: its agent uses your home and sign-in")
+            }
+            KeyKind::Tenant => format!(
+                "note: the key {id} is a tenant's: its agent has a home and a jail of its own and sees nothing of yours \
+                 (`ostler keys new --owner` makes a key whose agent uses your home)"
+            ),
+        });
+    }
+}
+
 /// What most requests are on.
 fn usual(key: &Key, engine: Engine) -> Terms {
     Terms {
         tenant: key.id.clone(),
+        kind: key.policy.kind,
         agent: Claude.name().to_owned(),
         engine,
         model: None,
@@ -359,7 +404,7 @@ impl Scene {
         ours: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Vec<(OsString, OsString)>, Failure> {
         let home = self.home();
-        let setup = agent.rehearsed(&Stage { url: self.url.clone(), home: home.clone() });
+        let setup = agent.rehearsed(&Stage::new(self.url.as_str(), home.as_path()));
         write_private(&home, &setup.folders, &setup.files).map_err(RunError::from)?;
         Ok(rehearsed(ours, &setup))
     }

@@ -57,7 +57,7 @@ impl Ground {
         let tap = Tap::before(&server.url()).await;
         let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
         serving.spawn(server.serve(stop.clone()));
-        let place = Place { url: tap.url.clone(), home: folder.path().join("home") };
+        let place = Place::new(tap.url.as_str(), folder.path().join("home"));
         let setup = agent.rehearsed(&place);
         for path in setup.folders {
             std::fs::create_dir_all(path).unwrap();

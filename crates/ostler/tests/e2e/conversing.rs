@@ -62,7 +62,7 @@ impl Talk {
         serving.spawn(server.serve(stop.clone()));
         let workspace = folder.path().join("workspace").canonicalize().unwrap();
         let private = folder.path().join("private");
-        let stage = Stage { url: tap.url.clone(), home: folder.path().join("home") };
+        let stage = Stage::new(tap.url.as_str(), folder.path().join("home"));
         let setup = agent.rehearsed(&stage);
         let id = uuid::Uuid::new_v4().to_string();
         let task =

@@ -99,7 +99,7 @@ impl Ground {
     }
 
     fn setup(&self) -> Setup {
-        self.player.agent().rehearsed(&Place { url: self.tap.url.clone(), home: self.at("home") })
+        self.player.agent().rehearsed(&Place::new(self.tap.url.as_str(), self.at("home")))
     }
 
     fn command(&self, program: &std::path::Path) -> Command {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use ostler_agent::access::KeyKind;
 use ostler_agent::agent::{Agent as _, Engine, Permissions};
 use ostler_agent::agents::ClaudeTerminal;
 use ostler_agent::canonical::read;
@@ -44,6 +45,7 @@ fn pool(ground: &Ground, program: PathBuf) -> Pool<Terminals> {
         guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")).into(),
         trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
         jailer: std::sync::Arc::new(ostler_gateway::jail::Unjailed),
+        tenants: std::sync::Arc::new(ostler_gateway::tenants::NoTenants),
     });
     let patience = Patience { start: DEADLINE, settle: DEADLINE, ..Patience::default() };
     Pool::new(terminals, Limits::default(), patience)
@@ -52,6 +54,7 @@ fn pool(ground: &Ground, program: PathBuf) -> Pool<Terminals> {
 fn turn() -> Turn {
     let terms = Terms {
         tenant: "test".to_owned(),
+        kind: KeyKind::Owner,
         agent: ClaudeTerminal.name().to_owned(),
         engine: Engine::Terminal,
         model: None,

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ostler_agent::access::KeyKind;
 use ostler_agent::agent::{Agent, Engine, Permissions, Stage as Scene};
 use ostler_agent::agents::Claude;
 use ostler_agent::canonical::read;
@@ -75,7 +76,7 @@ impl Ground {
         let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
         serving.spawn(server.serve(stop.clone()));
         let home = folder.path().join("home");
-        let setup = Claude.rehearsed(&Scene { url: tap.url.clone(), home: home.clone() });
+        let setup = Claude.rehearsed(&Scene::new(tap.url.as_str(), home.as_path()));
         write_private(&home, &setup.folders, &setup.files).unwrap();
         let mut env: Vec<(OsString, OsString)> =
             setup.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -89,6 +90,7 @@ impl Ground {
             guard: PathBuf::from(env!("CARGO_BIN_EXE_ostler")).into(),
             trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
             jailer: std::sync::Arc::new(ostler_gateway::jail::Unjailed),
+            tenants: std::sync::Arc::new(ostler_gateway::tenants::NoTenants),
         });
         // A loaded machine is slow to break off, too.
         let patience = Patience { settle: DEADLINE, start: DEADLINE, ..Patience::default() };
@@ -104,6 +106,7 @@ impl Ground {
     pub(crate) fn ask_offering(&self, tools: &str, messages: &[Value]) -> Answer {
         let terms = Terms {
             tenant: "test".to_owned(),
+            kind: KeyKind::Owner,
             agent: Claude.name().to_owned(),
             engine: Engine::Stream,
             model: None,

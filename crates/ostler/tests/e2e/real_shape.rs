@@ -25,6 +25,7 @@ mod served;
 mod served_jail;
 mod settings;
 mod sign_in;
+mod tenants;
 mod toolchains;
 mod walled;
 
@@ -180,11 +181,18 @@ impl RealShape {
 
     /// The same, with these arguments besides.
     pub(crate) fn serve_with(&self, args: &[&str]) -> Served {
-        let mut keys = self.ostler(&["keys", "new", "--permissions", "all", "--json"]);
+        let mut keys = self.ostler(&["keys", "new", "--owner", "--permissions", "all", "--json"]);
         keys.args(["--scope", "sessions:read", "--scope", "sessions:write", "--folder"]);
         let made = keys.arg(self.workspace()).output().unwrap();
         let made: Value = serde_json::from_slice(&made.stdout).unwrap();
         self.start_serving(made["key"].as_str().unwrap(), args)
+    }
+
+    /// Makes a key with these arguments.
+    pub(crate) fn make_key(&self, args: &[&str]) -> String {
+        let made = self.ostler(&["keys", "new", "--json"]).args(args).output().unwrap();
+        let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+        made["key"].as_str().unwrap().to_owned()
     }
 
     /// Starts `ostler serve` for a client that has this key already.

@@ -42,7 +42,7 @@ impl Scene {
         let tap = Tap::before(&server.url()).await;
         let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
         serving.spawn(server.serve(stop.clone()));
-        let setup = player.agent().rehearsed(&Stage { url: tap.url.clone(), home: home.path().to_owned() });
+        let setup = player.agent().rehearsed(&Stage::new(tap.url.as_str(), home.path()));
         write_private(home.path(), &setup.folders, &setup.files).unwrap();
         let mut env = setup.env;
         let name = player.agent().name().to_uppercase().replace('-', "_");

@@ -75,6 +75,11 @@ impl Served {
         &self.key
     }
 
+    /// The same server for a client with another key.
+    pub(crate) fn client<'a>(&'a self, key: &'a str) -> Client<'a> {
+        Client { served: self, key }
+    }
+
     /// Its own folder, and whatever the agent keeps in its home.
     pub(crate) fn home(&self) -> &Path {
         self.home.path()
@@ -159,6 +164,40 @@ impl Served {
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).unwrap();
         self.child.wait().unwrap().code()
+    }
+}
+
+/// A client with a key of its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Client<'a> {
+    served: &'a Served,
+    key: &'a str,
+}
+
+impl Client<'_> {
+    /// The status and the body, of a request that has none.
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        self.send(&format!("GET {path} HTTP/1.0"), "", "")
+    }
+
+    /// The status and the body of the answer.
+    pub(crate) fn post(&self, path: &str, more: &str, body: &Value) -> (u16, String) {
+        self.send(&format!("POST {path} HTTP/1.0"), more, &body.to_string())
+    }
+
+    fn send(&self, line: &str, more: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.served.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let (address, key, length) = (&self.served.address, self.key, body.len());
+        let request = format!(
+            "{line}\r\nhost: {address}\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n\
+             {more}content-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 }
 

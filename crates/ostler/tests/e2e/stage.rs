@@ -109,7 +109,7 @@ impl Stage {
         };
         let launch = self.player.launch(&task);
         let added = variables(&launch);
-        let place = Place { url: self.url.clone(), home: self.folder.path().join("home") };
+        let place = Place::new(self.url.as_str(), self.folder.path().join("home"));
         let Setup { env, folders, files } = self.player.agent().rehearsed(&place);
         for folder in folders {
             std::fs::create_dir_all(folder).unwrap();

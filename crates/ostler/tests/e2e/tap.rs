@@ -18,8 +18,16 @@ pub(crate) struct Tap {
     pub(crate) url: String,
     /// One permit lets one answer go on.
     pub(crate) gate: Arc<Semaphore>,
-    heard: Arc<Mutex<Vec<Value>>>,
+    heard: Arc<Mutex<Vec<Asked>>>,
     _passing: JoinSet<()>,
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// Its first line and its headers.
+    pub(crate) head: String,
+    pub(crate) body: Value,
 }
 
 impl Tap {
@@ -45,9 +53,13 @@ impl Tap {
 
     /// What was asked of the model with tools on offer: the conversation itself, without what agents ask besides.
     pub(crate) fn conversation(&self) -> Vec<Value> {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_tools = |body: &&Value| body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
-        heard.iter().filter(has_tools).cloned().collect()
+        let has_tools = |body: &Value| body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+        self.requests().into_iter().map(|asked| asked.body).filter(has_tools).collect()
+    }
+
+    /// All that was asked of the model.
+    pub(crate) fn requests(&self) -> Vec<Asked> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -55,7 +67,7 @@ impl Tap {
 async fn pass(
     caller: TcpStream,
     model: String,
-    heard: Arc<Mutex<Vec<Value>>>,
+    heard: Arc<Mutex<Vec<Asked>>>,
     gate: Arc<Semaphore>,
 ) -> Option<()> {
     let (from_model, mut to_model) = TcpStream::connect(model).await.ok()?.into_split();
@@ -83,7 +95,8 @@ async fn pass(
         let mut body = vec![0; length];
         from_caller.read_exact(&mut body).await.ok()?;
         if let Ok(body) = serde_json::from_slice(&body) {
-            heard.lock().unwrap_or_else(PoisonError::into_inner).push(body);
+            let asked = Asked { head: head.clone(), body };
+            heard.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
         }
         to_model.write_all(head.as_bytes()).await.ok()?;
         to_model.write_all(&body).await.ok()?;

@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::endpoint::{Configuration, Endpoint, Provider, Proxy};
 
 /// Its own provider.
-const DEFAULT: &str = "https://api.anthropic.com";
+pub(super) const DEFAULT: &str = "https://api.anthropic.com";
 
 /// Other clouds have an address for each region.
-const OTHER_CLOUDS: [&str; 6] = [
+pub(super) const OTHER_CLOUDS: [&str; 6] = [
     "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX",
     "CLAUDE_CODE_USE_FOUNDRY",
@@ -51,7 +51,7 @@ pub(super) fn provider(configuration: &Configuration<'_>) -> Option<Provider> {
 }
 
 /// The variables that it works with.
-struct Settings<'a> {
+pub(super) struct Settings<'a> {
     configuration: &'a Configuration<'a>,
     /// What files set, the most important first.
     files: Vec<(PathBuf, Value)>,
@@ -59,7 +59,7 @@ struct Settings<'a> {
 
 impl<'a> Settings<'a> {
     /// `None` if one of the files cannot be read: the setting is then unknown.
-    fn read(configuration: &'a Configuration<'a>) -> Option<Self> {
+    pub(super) fn read(configuration: &'a Configuration<'a>) -> Option<Self> {
         let home = configuration.home()?;
         let named = configuration.variable("CLAUDE_CONFIG_DIR");
         let own = named.as_ref().map_or_else(|| home.join(".claude"), PathBuf::from);
@@ -80,8 +80,13 @@ impl<'a> Settings<'a> {
         Some(Self { configuration, files })
     }
 
+    /// A setting that is not a variable.
+    pub(super) fn find(&self, name: &str) -> Option<Value> {
+        self.files.iter().find_map(|(_, settings)| settings.get(name).cloned())
+    }
+
     /// A variable that is set and not empty, and where it is set.
-    fn variable(&self, name: &str) -> Option<(String, String)> {
+    pub(super) fn variable(&self, name: &str) -> Option<(String, String)> {
         let in_file = self.files.iter().find_map(|(path, settings)| {
             let value = settings["env"].get(name)?;
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use super::launch::{activity_variables, as_root, connecting, disallowed_tools, mode, servers};
 use super::{hook, last_words, prompt, repository, screen, screen_change};
 use crate::agent::{
-    DUMMY_KEY, Launch, Permissions, PrivateFile, Refusal, Session, Stage, Stdin, Task, Whereabouts, pairs,
-    words,
+    Launch, Permissions, PrivateFile, Refusal, Session, Stage, Stdin, Task, Whereabouts, pairs, words,
 };
 use crate::agents::reading::{named, small};
 use crate::agents::rules::{Rules, rules};
@@ -148,7 +147,7 @@ fn launch(task: &Task<'_>) -> Result<Launch, Refusal> {
 /// given, and then about the key.
 pub(super) fn settled(stage: &Stage) -> PrivateFile {
     // It remembers no key, only the end of it.
-    let end = &DUMMY_KEY[DUMMY_KEY.len().saturating_sub(APPROVED_END)..];
+    let end = stage.key.get(stage.key.len().saturating_sub(APPROVED_END)..);
     let approved = json!({"approved": [end], "rejected": []});
     let content = json!({"hasCompletedOnboarding": true, "customApiKeyResponses": approved});
     PrivateFile { path: stage.home.join(".claude").join(".claude.json"), content: content.to_string() }

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
+use super::codex_home;
 use crate::endpoint::{Configuration, Endpoint, Provider, Proxy};
 
 /// The provider that is there without settings.
-const DEFAULT: &str = "openai";
+pub(super) const DEFAULT: &str = "openai";
 
 /// Its addresses: with a key, and behind a login. Its credentials decide which of the two it uses.
-const WITH_A_KEY: &str = "https://api.openai.com";
+pub(super) const WITH_A_KEY: &str = "https://api.openai.com";
 const WITH_A_LOGIN: &str = "https://chatgpt.com";
 
 /// Arguments that choose a provider in a way that is not followed here.
@@ -26,14 +27,12 @@ const MANAGED: [&str; 2] = ["/etc/codex/managed_config.toml", "/etc/codex/config
 const KEYS: [&str; 5] =
     ["model_provider", "model_providers", "openai_base_url", "chatgpt_base_url", "profile"];
 
-/// Its provider, unless that is not known.
-pub(super) fn provider(configuration: &Configuration<'_>) -> Option<Provider> {
+/// Its settings, and what they are configured in, unless that is not known.
+pub(super) fn settings(configuration: &Configuration<'_>) -> Option<(Table, String)> {
     if configuration.has_flag(&OTHER_PROVIDERS) {
         return None;
     }
-    let home = configuration.home();
-    let own =
-        configuration.variable("CODEX_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".codex")))?;
+    let own = codex_home(configuration)?;
     for path in MANAGED.into_iter().map(PathBuf::from).chain([own.join("managed_config.toml")]) {
         let managed = read(configuration, &path)?;
         if KEYS.iter().any(|key| managed.contains_key(*key)) {
@@ -59,6 +58,12 @@ pub(super) fn provider(configuration: &Configuration<'_>) -> Option<Provider> {
         }
         merge(&mut settings, entry);
     }
+    Some((settings, configured_in))
+}
+
+/// Its provider, unless that is not known.
+pub(super) fn provider(configuration: &Configuration<'_>) -> Option<Provider> {
+    let (settings, configured_in) = settings(configuration)?;
     let name = match settings.get("model_provider") {
         None => DEFAULT,
         Some(name) => name.as_str()?,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request as Incoming, State};
 use axum::http::{HeaderMap, StatusCode};
-use ostler_agent::access::Scope;
+use ostler_agent::access::{KeyKind, Scope};
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::canonical::Message;
 use ostler_agent::history::History;
@@ -155,8 +155,12 @@ impl<S: Start> Gateway<S> {
             Some(folder) => Place::Folder(PathBuf::from(folder)),
         };
         let model = self.models.find(&opening.model)?;
+        let keys = self.offer.keys.current()?;
+        let key = keys.iter().find(|key| key.id == opening.tenant);
         Ok(Terms {
             tenant: opening.tenant.clone(),
+            // The key of an old session may be gone.
+            kind: key.map_or(KeyKind::Tenant, |key| key.policy.kind),
             agent: model.served.agent.to_owned(),
             engine: if opening.engine == Engine::Terminal.name() { Engine::Terminal } else { Engine::Stream },
             model: model.name,

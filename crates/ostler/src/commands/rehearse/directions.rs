@@ -48,7 +48,7 @@ impl Directions {
         let mut agents = Vec::new();
         // An agent's terminal program asks questions at its first start; by hand it is no way to begin.
         for agent in AGENTS.iter().copied().filter(|agent| agent.engine() == Engine::Stream) {
-            let stage = Stage { url: url.to_owned(), home: homes.path().join(agent.package().slot) };
+            let stage = Stage::new(url, homes.path().join(agent.package().slot));
             let setup = agent.rehearsed(&stage);
             for folder in std::iter::once(&stage.home).chain(&setup.folders) {
                 create_private(folder).map_err(failed(folder))?;

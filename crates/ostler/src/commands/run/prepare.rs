@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ostler_agent::agent::{Agent, Enforcement, Engine};
 use ostler_agent::budget::Ledger;
 use ostler_agent::endpoint::Provider;
+use ostler_agent::jail::Resident;
 use ostler_agent::prices::Prices;
 use ostler_process::contain::Ahead;
 use ostler_process::jail::Canary;
@@ -372,6 +373,7 @@ pub(super) async fn prepare<'a>(
     if let Some(wall) = wall {
         Canary::remove_left(journal.folder());
         let prisoner = Prisoner {
+            resident: Resident::User,
             agent: plan.agent,
             permissions: plan.permissions,
             workspace: &plan.workspace,

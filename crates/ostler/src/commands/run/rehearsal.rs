@@ -35,7 +35,7 @@ impl Rehearsed {
         let rehearsal = Rehearsal { workspace, log, ..Rehearsal::of(play) };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = Server::listen(address, rehearsal).await.map_err(RehearseError::from)?;
-        let stage = Stage { url: server.url(), home: folder.join("home") };
+        let stage = Stage::new(server.url(), folder.join("home"));
         let setup = agent.rehearsed(&stage);
         write_private(&stage.home, &setup.folders, &setup.files).map_err(RunError::from)?;
         let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::Permissions;
-use ostler_agent::jail::{JailKind, JailLevel};
+use ostler_agent::jail::{ConfigWrites, JailKind, JailLevel, Resident};
 use ostler_gateway::ground::failure;
 use ostler_gateway::jail::{Jailer, SessionProcess};
 use ostler_gateway::live::SessionFailure;
@@ -77,11 +77,40 @@ impl Jailer for ServeJailer {
 
     fn plan(&self, process: &SessionProcess) -> Result<Option<PlannedJail>, SessionFailure> {
         let Some(kind) = self.wall(process.permissions)? else { return Ok(None) };
-        let workspace = Some(process.workspace.clone()).filter(|_| process.has_own_workspace);
-        let own: Vec<PathBuf> = self.rehearsal_home.iter().cloned().chain(workspace).collect();
-        let prisoner = Prisoner {
-            agent: process.agent,
+        let jailed = JailedFor {
+            resident: Resident::User,
             permissions: process.permissions,
+            config_writes: self.terms.config_writes,
+            home: self.rehearsal_home.as_deref(),
+        };
+        self.plan_for(process, kind, &jailed)
+    }
+}
+
+/// For whom a process of a session is jailed.
+pub(super) struct JailedFor<'a> {
+    pub(super) resident: Resident,
+    pub(super) permissions: Permissions,
+    pub(super) config_writes: ConfigWrites,
+    /// A home directory that Ostler made.
+    pub(super) home: Option<&'a Path>,
+}
+
+impl ServeJailer {
+    /// The wall around a process, which is of this kind.
+    pub(super) fn plan_for(
+        &self,
+        process: &SessionProcess,
+        kind: JailKind,
+        jailed: &JailedFor<'_>,
+    ) -> Result<Option<PlannedJail>, SessionFailure> {
+        let workspace = Some(process.workspace.clone()).filter(|_| process.has_own_workspace);
+        let own: Vec<PathBuf> = jailed.home.map(Path::to_owned).into_iter().chain(workspace).collect();
+        let terms = JailTerms { config_writes: jailed.config_writes, ..self.terms.clone() };
+        let prisoner = Prisoner {
+            resident: jailed.resident,
+            agent: process.agent,
+            permissions: jailed.permissions,
             workspace: &process.workspace,
             program: &process.program,
             ostler: &self.ostler,
@@ -90,7 +119,7 @@ impl Jailer for ServeJailer {
             private: &process.private,
             own: &own,
             has_layers: false,
-            terms: &self.terms,
+            terms: &terms,
         };
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         made.map_err(|error| failure(&error, None))?;

@@ -72,7 +72,7 @@ impl Ground {
         let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
         serving.spawn(server.serve(stop.clone()));
         let home = folder.path().join("agent");
-        let setup = Claude.rehearsed(&Stage { url: tap.url.clone(), home: home.clone() });
+        let setup = Claude.rehearsed(&Stage::new(tap.url.as_str(), home.as_path()));
         write_private(&home, &setup.folders, &setup.files).unwrap();
         let model = Some(Model { tap, stop, serving });
         Some(Self::start(program, folder, args, setup.env, model).await)

@@ -1,0 +1,313 @@
+//! Keys of tenants, tried by a hostile script from inside a session: nothing of the owner and of other keys reaches it, not
+//! even the provider's key, which a proxy outside adds. The owner has Ostler's memory, and all work in one directory.
+
+use std::fs;
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use super::RealShape;
+use super::provider::Provider;
+use crate::player::Player;
+use crate::serve::{Client, Served};
+use crate::tap::Tap;
+
+/// The owner's key for the provider.
+const OWNERS_KEY: &str = "sk-of-the-owner-81f2";
+
+/// What each of them says, and nobody else may learn.
+const OWNERS_WORD: &str = "obsidian-3390";
+const WORDS: [&str; 2] = ["amber-7311", "beryl-4242"];
+
+/// A fact in the owner's memory.
+const REMEMBERED: &str = "The harbour code is 5580.";
+
+/// Looks for what is not the tenant's. `TOP` is the directory of the test, `PATTERN` what to look for, written so that it
+/// does not match itself.
+const LOOK_AROUND: &str = r"
+env | sort
+for name in environ cmdline cwd/. root/. maps; do cat /proc/[0-9]*/$name 2>/dev/null | tr '\0' '\n'; done
+ls -laR TOP/home TOP/ostler TOP/caller 2>/dev/null
+cat TOP/home/.claude/settings.json TOP/home/.claude.json TOP/home/.codex/* TOP/home/.config/opencode/* 2>/dev/null
+cat TOP/ostler/keys.json TOP/ostler/config.toml TOP/ostler/memory/* TOP/ostler/serve/*/* TOP/ostler/serve/*/*/* 2>/dev/null
+find TOP -type f -exec grep -aHe 'PATTERN' {} + 2>/dev/null
+grep -raIse 'PATTERN' /tmp /var/tmp /home /root /run /dev/shm /etc 2>/dev/null
+TOP/bin/ostler memory recall harbour 2>&1
+ostler memory recall harbour 2>&1
+echo end of attempts
+";
+
+/// A server with two tenants and its owner, all in one directory.
+struct Tenancy {
+    shape: RealShape,
+    tap: Tap,
+    served: Served,
+    /// Of the tenants.
+    keys: [String; 2],
+    owner: String,
+    _provider: Provider,
+}
+
+/// A model that has the script executed, and otherwise repeats what was said.
+fn script() -> String {
+    let look = json!({"tool_by_role": "shell", "command": "sh ./look-around.sh"});
+    let steps = [
+        json!({"expect": {"contains": "Look around."}, "reply": [look]}),
+        json!({"reply": [{"text": "Looked."}]}),
+    ];
+    let others = [json!({"reply": [{"text": "You said: {{prompt}}"}]})];
+    let conversations = [json!({"name": "look", "step": steps}), json!({"name": "others", "step": others})];
+    json!({"v": 1, "conversation": conversations}).to_string()
+}
+
+/// The agent's configuration in the owner's home, with the owner's key in it.
+fn configure(shape: &RealShape, url: &str) {
+    shape.configure(url);
+    let home = shape.at("home");
+    let replace = |path: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(home.join(path)).unwrap();
+        assert!(text.contains(from), "{path}: {text}");
+        fs::write(home.join(path), text.replace(from, to)).unwrap();
+    };
+    match shape.player.agent().package().slot {
+        "claude" => replace(".claude/settings.json", "\"dummy\"", &format!("{OWNERS_KEY:?}")),
+        "opencode" => replace(".config/opencode/opencode.json", "\"dummy\"", &format!("{OWNERS_KEY:?}")),
+        _ => {
+            let base = "name = \"own\"\n";
+            let key = format!("{base}experimental_bearer_token = {OWNERS_KEY:?}\n");
+            replace(".codex/config.toml", base, &key);
+        }
+    }
+}
+
+impl Tenancy {
+    async fn start(player: Player, level: &'static str) -> Option<Self> {
+        // Codex finds its own sandbox only where it is installed, which another user cannot read.
+        let shape = match player {
+            Player::Codex => RealShape::of(player),
+            _ => RealShape::unprivileged(player),
+        }?;
+        let provider = Provider::start(&script());
+        let tap = Tap::before(&provider.url).await;
+        configure(&shape, &tap.url);
+        let pattern: Vec<String> = WORDS
+            .iter()
+            .chain([&OWNERS_WORD, &OWNERS_KEY])
+            .map(|word| format!("{}[{}]{}", &word[..2], &word[2..3], &word[3..]))
+            .collect();
+        let look = LOOK_AROUND.replace("TOP", &shape.folder.path().display().to_string());
+        fs::write(shape.workspace().join("look-around.sh"), look.replace("PATTERN", &pattern.join("\\|")))
+            .unwrap();
+        let made = tokio::task::spawn_blocking(move || {
+            let slot = shape.player.agent().package().slot;
+            let output =
+                |args: &[&str]| assert!(shape.ostler(args).output().unwrap().status.success(), "{args:?}");
+            output(&["memory", "hooks", "install", "--target", slot]);
+            output(&["memory", "facts", "add", REMEMBERED]);
+            let folder = shape.workspace().display().to_string();
+            let scopes = ["chat", "sessions:read", "sessions:write", "terminal:view"];
+            let mut args: Vec<&str> = scopes.iter().flat_map(|scope| ["--scope", scope]).collect();
+            args.extend(["--folder", &folder, "--permissions", level]);
+            let keys = [shape.make_key(&args), shape.make_key(&args)];
+            let owner = shape.make_key(&[&args[..], &["--owner"]].concat());
+            let served = shape.serve_again(&owner);
+            (shape, served, keys, owner)
+        });
+        let (shape, served, keys, owner) = made.await.unwrap();
+        Some(Self { shape, tap, served, keys, owner, _provider: provider })
+    }
+
+    fn model(&self) -> &'static str {
+        self.shape.player.agent().package().slot
+    }
+
+    /// A native session in the shared directory.
+    fn open(&self, client: Client<'_>, engine: &str) -> String {
+        let wanted = json!({"model": self.model(), "engine": engine, "cwd": self.shape.workspace()});
+        let (status, body) = client.post("/api/v1/sessions", "", &wanted);
+        assert_eq!(status, 201, "{body}");
+        let session: Value = serde_json::from_str(&body).unwrap();
+        format!("/api/v1/sessions/{}", session["id"].as_str().unwrap())
+    }
+
+    /// Says this in each of the providers' APIs.
+    fn say_everywhere(&self, client: Client<'_>, text: &str) {
+        let folder = format!("x-ostler-cwd: {}\r\n", self.shape.workspace().display());
+        let messages = json!([{"role": "user", "content": text}]);
+        let model = self.model();
+        for (path, body) in [
+            ("/v1/messages", json!({"model": model, "max_tokens": 64, "messages": messages})),
+            ("/v1/chat/completions", json!({"model": model, "messages": messages})),
+            ("/v1/responses", json!({"model": model, "input": text})),
+        ] {
+            let (status, body) = client.post(path, &folder, &body);
+            assert_eq!(status, 200, "{path}: {body}");
+        }
+    }
+
+    /// A client's files in the workspace, where the script puts what it finds.
+    fn ask(&self, client: Client<'_>, path: &str, text: &str) -> String {
+        let (status, body) = client.post(&format!("{path}/turns"), "", &json!({"text": text, "wait": true}));
+        assert_eq!(status, 200, "{body}");
+        let turn: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(turn["state"], "done", "{body}");
+        turn["text"].as_str().unwrap().to_owned()
+    }
+}
+
+/// What of this may not be in `text`.
+fn assert_lacks(text: &str, secrets: &[&str], whose: &str) {
+    for secret in secrets {
+        if let Some(at) = text.find(secret) {
+            let (from, to) = (at.saturating_sub(200), (at + 200).min(text.len()));
+            let near = String::from_utf8_lossy(&text.as_bytes()[from..to]);
+            panic!("{whose} learns `{secret}`: …{near}…");
+        }
+    }
+}
+
+fn look_around(tenancy: &Tenancy, engine: &str) {
+    let clients = [&tenancy.keys[0], &tenancy.keys[1], &tenancy.owner].map(|key| tenancy.served.client(key));
+    let words = [WORDS[0], WORDS[1], OWNERS_WORD];
+    let sessions: Vec<String> = clients.iter().map(|client| tenancy.open(*client, engine)).collect();
+    for ((client, session), word) in clients.iter().zip(&sessions).zip(words) {
+        let text = format!("Remember {word}.");
+        assert!(tenancy.ask(*client, session, &text).contains(word));
+        tenancy.say_everywhere(*client, &text);
+    }
+    for (number, client) in clients[..2].iter().enumerate() {
+        let before = tenancy.tap.requests().len();
+        let path = tenancy.open(*client, engine);
+        assert!(tenancy.ask(*client, &path, "Look around.").contains("Looked."));
+        let requests = tenancy.tap.requests();
+        let last = requests[before..].last().unwrap().body.to_string();
+        assert!(last.contains("end of attempts") && last.contains("ostler-placeholder-"), "{last}");
+        let others: Vec<&str> = words.into_iter().filter(|word| *word != words[number]).collect();
+        let secrets = [&others[..], &[OWNERS_KEY, REMEMBERED, "5580"]].concat();
+        for asked in &requests[before..] {
+            assert_lacks(&asked.body.to_string(), &secrets, &format!("tenant {number}"));
+        }
+        let listed = client.get("/api/v1/sessions").1;
+        for (other, session) in sessions.iter().enumerate().filter(|(other, _)| *other != number) {
+            assert!(!listed.contains(session.rsplit('/').next().unwrap()), "{listed}");
+            for path in ["", "/transcript", "/events", "/screen"] {
+                let (status, body) = client.get(&format!("{session}{path}"));
+                assert!([403, 404].contains(&status), "{other}{path}: {status} {body}");
+            }
+        }
+    }
+}
+
+async fn nothing_of_one_reaches_another(player: Player, engine: &'static str) {
+    let Some(tenancy) = Tenancy::start(player, "edits").await else { return };
+    let tenancy = tokio::task::spawn_blocking(move || {
+        look_around(&tenancy, engine);
+        tenancy
+    });
+    let tenancy = tenancy.await.unwrap();
+    let requests = tenancy.tap.requests();
+    assert!(requests.iter().all(|asked| asked.head.contains(OWNERS_KEY)), "the proxy adds the owner's key");
+    let Tenancy { shape, served, .. } = tenancy;
+    let exit = tokio::task::spawn_blocking(move || {
+        let exit = served.interrupt();
+        let stored = shape.ostler(&["memory", "export"]).output().unwrap();
+        let stored = String::from_utf8(stored.stdout).unwrap();
+        assert!(stored.contains(REMEMBERED), "{stored}");
+        assert_lacks(&stored, &[WORDS[0], WORDS[1]], "the owner's memory");
+        // What the agents of tenants wrote down is in their own homes, and nowhere in the owner's.
+        let found = std::process::Command::new("grep")
+            .args(["-rlaE", &WORDS.join("|")])
+            .arg(shape.at("home"))
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&found.stdout), "", "tenants are in the owner's home");
+        shape.is_empty();
+        exit
+    });
+    assert_eq!(exit.await.unwrap(), Some(0));
+}
+
+#[tokio::test]
+async fn claude() {
+    nothing_of_one_reaches_another(Player::ClaudeStream, "stream").await;
+}
+
+#[tokio::test]
+async fn claude_on_a_terminal() {
+    nothing_of_one_reaches_another(Player::ClaudeTerminal, "terminal").await;
+}
+
+#[tokio::test]
+async fn codex() {
+    nothing_of_one_reaches_another(Player::Codex, "stream").await;
+}
+
+#[tokio::test]
+async fn opencode() {
+    nothing_of_one_reaches_another(Player::OpenCode, "stream").await;
+}
+
+/// A small picture.
+const PICTURE: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const SECRET: &str = "the owner's secret 9152";
+const INSIDE: &str = "a note in the workspace 6047";
+
+fn mention(tenancy: &Tenancy) {
+    let shape = &tenancy.shape;
+    let picture = base64::engine::general_purpose::STANDARD.decode(PICTURE).unwrap();
+    fs::create_dir(shape.at("outside")).unwrap();
+    for (path, content) in [
+        (shape.at("outside/secret.txt"), SECRET.as_bytes()),
+        (shape.at("outside/picture.png"), &picture),
+        (shape.workspace().join("inside.txt"), INSIDE.as_bytes()),
+        (shape.workspace().join("inside.png"), &picture),
+    ] {
+        fs::write(path, content).unwrap();
+    }
+    shape.own(&shape.at("outside"));
+    shape.own(&shape.workspace());
+    let outside = shape.at("outside").display().to_string();
+    let client = tenancy.served.client(&tenancy.keys[0]);
+    for text in [
+        format!("See @{outside}/secret.txt please"),
+        format!("See @{outside} please"),
+        format!("See @{outside}/picture.png please"),
+        format!("See file://{outside}/secret.txt and ![it](file://{outside}/picture.png) please"),
+        "See @inside.txt and @inside.png please".to_owned(),
+    ] {
+        tenancy.say_everywhere(client, &text);
+    }
+}
+
+/// Prompts do not make the agent of a tenant read files, outside or inside the workspace.
+async fn no_mention_is_read(player: Player) {
+    let Some(tenancy) = Tenancy::start(player, "deny").await else { return };
+    let tenancy = tokio::task::spawn_blocking(move || {
+        mention(&tenancy);
+        tenancy
+    });
+    let tenancy = tenancy.await.unwrap();
+    let requests = tenancy.tap.requests();
+    assert!(requests.iter().any(|asked| asked.body.to_string().contains("See @inside.txt")), "it was asked");
+    for asked in &requests {
+        assert_lacks(&asked.body.to_string(), &[SECRET, INSIDE, &PICTURE[..40]], "the model");
+    }
+    let exit = tokio::task::spawn_blocking(move || tenancy.served.interrupt()).await.unwrap();
+    assert_eq!(exit, Some(0));
+}
+
+#[tokio::test]
+async fn claude_reads_no_mention() {
+    no_mention_is_read(Player::ClaudeStream).await;
+}
+
+#[tokio::test]
+async fn codex_reads_no_mention() {
+    no_mention_is_read(Player::Codex).await;
+}
+
+#[tokio::test]
+async fn opencode_reads_no_mention() {
+    no_mention_is_read(Player::OpenCode).await;
+}
