@@ -53,18 +53,30 @@ pub enum Scope {
     TerminalView,
     /// Type into a terminal.
     TerminalHold,
+    /// Have sessions remembered, and new ones know of earlier ones.
+    Memory,
     /// All of it, for every tenant, and the runs of whoever owns the machine.
     Admin,
 }
 
+/// Whether sessions are remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KeyMemory {
+    /// They are captured, and new ones get the context of earlier ones.
+    On,
+    /// They neither feed a memory nor know of one.
+    Off,
+}
+
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Chat,
         Self::SessionsRead,
         Self::SessionsWrite,
         Self::TerminalView,
         Self::TerminalHold,
+        Self::Memory,
         Self::Admin,
     ];
 
@@ -76,6 +88,7 @@ impl Scope {
             Self::SessionsWrite => "sessions:write",
             Self::TerminalView => "terminal:view",
             Self::TerminalHold => "terminal:hold",
+            Self::Memory => "memory",
             Self::Admin => "admin",
         }
     }
@@ -134,6 +147,11 @@ impl Policy {
             Scope::TerminalHold => matches!(wanted, Scope::TerminalHold | Scope::TerminalView),
             scope => *scope == wanted,
         })
+    }
+
+    /// Whether its sessions are remembered. To be allowed everything does not mean that.
+    pub fn memory(&self) -> KeyMemory {
+        if self.scopes.contains(&Scope::Memory) { KeyMemory::On } else { KeyMemory::Off }
     }
 
     /// Whether it may ask this model, by the name that requests have for it.

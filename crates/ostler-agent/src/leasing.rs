@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::access::KeyKind;
+use crate::access::{KeyKind, KeyMemory};
 use crate::agent::{Engine, Permissions};
 use crate::fingerprint::Known;
 
@@ -23,6 +23,8 @@ pub struct Terms {
     pub tenant: String,
     /// Whose agent it is: the owner's, or one of the tenant's own.
     pub kind: KeyKind,
+    /// Whether it is remembered.
+    pub memory: KeyMemory,
     /// The agent, by its name.
     pub agent: String,
     /// How it is driven.

@@ -8,6 +8,7 @@ use crate::fingerprint::hash;
 fn terms(tenant: &str) -> Terms {
     Terms {
         kind: crate::access::KeyKind::Owner,
+        memory: crate::access::KeyMemory::Off,
         tenant: tenant.to_owned(),
         agent: "claude-headless".to_owned(),
         engine: Engine::Stream,

@@ -6,6 +6,12 @@ use serde_json::Value;
 
 use crate::agents;
 
+/// Switches Ostler's hooks off for an agent, if it is [`HOOKS_OFF`].
+pub const HOOKS_VARIABLE: &str = "OSTLER_HOOKS";
+
+/// The value that does so.
+pub const HOOKS_OFF: &str = "off";
+
 /// Whose record it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ostler_agent::access::KeyKind;
+use ostler_agent::access::{KeyKind, KeyMemory};
 use ostler_agent::agent::{Agent as _, Engine, Permissions};
 use ostler_agent::agents::Claude;
 use ostler_agent::canonical::{Message, read};
@@ -66,6 +66,7 @@ async fn talk(
         trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
         jailer: std::sync::Arc::new(ostler_gateway::jail::Unjailed),
         tenants: std::sync::Arc::new(ostler_gateway::tenants::NoTenants),
+        memory: None,
     });
     let pool = Pool::new(start, Limits::default(), Patience::default());
     let talked = converse(&pool, prompts).await;
@@ -79,6 +80,7 @@ async fn converse(pool: &Pool<Streams>, prompts: Vec<String>) -> Result<(), Box<
     let terms = Terms {
         tenant: "example".to_owned(),
         kind: KeyKind::Owner,
+        memory: KeyMemory::Off,
         agent: Claude.name().to_owned(),
         engine: Engine::Stream,
         model: None,

@@ -29,6 +29,7 @@ fn opening(tenant: &str) -> Opening {
 fn terms() -> Terms {
     Terms {
         kind: ostler_agent::access::KeyKind::Owner,
+        memory: ostler_agent::access::KeyMemory::Off,
         tenant: "one".to_owned(),
         agent: "claude-headless".to_owned(),
         engine: Engine::Stream,

@@ -12,6 +12,7 @@ use ostler_process::terminal::seat::Seat;
 use crate::ground::{Ground, failed};
 use crate::live::{AnsweredBy, Keepsake, LiveSession, SessionFailure, Slash, Start};
 use crate::one_shot::{OneShotSession, OneShots};
+use crate::session_memory::CaptureRequest;
 use crate::stream::{StreamSession, Streams};
 use crate::terminal::{TerminalSession, Terminals};
 
@@ -163,6 +164,10 @@ impl LiveSession for EngineSession {
 
     fn terminal(&self) -> Option<Seat> {
         each!(self, one => one.terminal())
+    }
+
+    fn capture_request(&self) -> Option<CaptureRequest> {
+        each!(self, one => one.capture_request())
     }
 
     fn keepsake(&self) -> Option<Keepsake> {

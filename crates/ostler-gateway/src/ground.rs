@@ -20,6 +20,7 @@ use ostler_process::trust::{Decision, Gate};
 
 use crate::jail::Jailer;
 use crate::live::{Keepsake, Phase, SessionFailure};
+use crate::session_memory::SessionMemory;
 use crate::tenants::Tenants;
 
 /// What sessions of an agent need.
@@ -43,6 +44,8 @@ pub struct Ground {
     pub jailer: Arc<dyn Jailer>,
     /// Prepares the same for tenants.
     pub tenants: Arc<dyn Tenants>,
+    /// What sessions are remembered in, for a key that has a memory.
+    pub memory: Option<Arc<dyn SessionMemory>>,
 }
 
 /// Decides whether agents may load what a repository brings, and reports once what they may not. Nobody is asked.

@@ -27,6 +27,7 @@ pub mod one_shot;
 pub mod pool;
 #[cfg(target_os = "linux")]
 pub mod provider_proxy;
+pub mod session_memory;
 #[cfg(target_os = "linux")]
 pub mod stream;
 pub mod tenants;

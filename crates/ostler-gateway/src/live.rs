@@ -15,6 +15,7 @@ pub use ostler_process::stream::AnsweredBy;
 use ostler_process::terminal::seat::Seat as TerminalSeat;
 
 use crate::ground::removed;
+use crate::session_memory::CaptureRequest;
 
 /// Starts sessions.
 pub trait Start: Send + Sync + 'static {
@@ -124,6 +125,10 @@ pub trait LiveSession: Send + 'static {
     }
     /// Its terminal, if people can sit down at it.
     fn terminal(&self) -> Option<TerminalSeat> {
+        None
+    }
+    /// A request to capture its last turn, if it is remembered.
+    fn capture_request(&self) -> Option<CaptureRequest> {
         None
     }
     /// What it is revived by; nothing, if it cannot be.

@@ -7,6 +7,7 @@ use super::*;
 fn terms(key: &str) -> Terms {
     Terms {
         kind: ostler_agent::access::KeyKind::Owner,
+        memory: ostler_agent::access::KeyMemory::Off,
         tenant: key.to_owned(),
         agent: "claude-headless".to_owned(),
         engine: Engine::Stream,

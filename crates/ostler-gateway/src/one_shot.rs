@@ -21,6 +21,7 @@ use uuid::Uuid;
 use crate::ground::{Ground, Own, failed, removed, told};
 use crate::jail::Grant;
 use crate::live::{Keepsake, LiveSession, Noted, Phase, SessionFailure, Slash, Start};
+use crate::session_memory::{CaptureRequest, capture_whole};
 
 /// Starts sessions of one agent that takes one prompt a process.
 pub struct OneShots(pub Ground);
@@ -246,6 +247,11 @@ impl LiveSession for OneShotSession {
         let prompt = self.prompt(message)?;
         let grant = Grant::without_questions(self.terms.permissions);
         let confinement = self.ground.confine(&self.id, grant, &self.workspace).await?;
+        let system_prompt = match &self.session {
+            // It knows already.
+            Some(_) => self.terms.system_prompt.clone(),
+            None => self.ground.system_prompt(self.terms.system_prompt.as_deref(), &self.workspace, "").await,
+        };
         let opening = Opening {
             agent: self.ground.agent,
             program: self.ground.program.clone(),
@@ -259,7 +265,7 @@ impl LiveSession for OneShotSession {
             enforcement: confinement.enforcement,
             allow: &self.terms.allow,
             model: self.terms.model.as_deref(),
-            system_prompt: self.terms.system_prompt.as_deref(),
+            system_prompt: system_prompt.as_deref(),
             offered: None,
             name: &self.id,
             guard: self.ground.guard.program().to_owned(),
@@ -337,15 +343,21 @@ impl LiveSession for OneShotSession {
         }
     }
 
+    fn capture_request(&self) -> Option<CaptureRequest> {
+        self.ground.capture_request(&self.workspace, self.session.as_deref()?)
+    }
+
     fn keepsake(&self) -> Option<Keepsake> {
         let noted = Noted { session: self.session.clone(), used: self.used };
         Some(Keepsake { session: self.id.clone(), folder: self.own.clone(), noted: Some(noted) })
     }
 
     async fn park(self) {
+        let request = self.capture_request();
         if let Stage::Running(session) | Stage::Ending(session, _) = self.stage {
             told(session.kill().await);
         }
+        capture_whole(request).await;
         removed(self.ground.private(&self.id)).await;
     }
 }
@@ -392,9 +404,11 @@ mod tests {
             trust: TrustGate::new(Gate::new(home.path().join("trust.json"), None), |_| {}),
             jailer: Arc::new(Unjailed),
             tenants: Arc::new(crate::tenants::NoTenants),
+            memory: None,
         };
         let terms = Terms {
             kind: ostler_agent::access::KeyKind::Owner,
+            memory: ostler_agent::access::KeyMemory::Off,
             tenant: "a".to_owned(),
             agent: "codex".to_owned(),
             engine: Engine::Stream,

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use crate::ground::{Ground, Own, failure, told};
 use crate::jail::Grant;
 use crate::live::{AnsweredBy, Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
+use crate::session_memory::{CaptureRequest, capture_whole};
 
 /// Starts sessions of one agent over pipes.
 pub struct Streams(pub Ground);
@@ -31,6 +32,8 @@ pub struct StreamSession {
     own: Option<PathBuf>,
     /// Where a guardian waits for the next one.
     guard: Standby,
+    ground: Ground,
+    workspace: PathBuf,
 }
 
 impl Streams {
@@ -46,6 +49,7 @@ impl Streams {
         let ground = self.0.for_terms(terms)?;
         let grant = Grant { permissions: terms.permissions, asks_client: terms.asks_client };
         let confinement = ground.confine(id, grant, &workspace).await?;
+        let system_prompt = ground.system_prompt(terms.system_prompt.as_deref(), &workspace, id).await;
         let opened = Session::open(Opening {
             agent: ground.agent,
             program: ground.program.clone(),
@@ -59,7 +63,7 @@ impl Streams {
             enforcement: confinement.enforcement,
             allow: &terms.allow,
             model: terms.model.as_deref(),
-            system_prompt: terms.system_prompt.as_deref(),
+            system_prompt: system_prompt.as_deref(),
             offered: Toolset::of_form(&terms.tools),
             name: id,
             guard: ground.guard.program().to_owned(),
@@ -85,9 +89,10 @@ impl Start for Streams {
             ground.seed(&place.path, &id, terms.model.as_deref(), inward.as_deref().unwrap_or(prior))?;
             Which::Resumed(&id)
         };
+        let workspace = place.path.clone();
         let session = self.open(terms, which, place.path).await?;
-        let guard = self.0.guard.clone();
-        Ok(StreamSession { session, own: place.own.map(Own::keep), id, guard })
+        let (guard, ground) = (self.0.guard.clone(), ground.into_owned());
+        Ok(StreamSession { session, own: place.own.map(Own::keep), id, guard, ground, workspace })
     }
 
     async fn revive(
@@ -99,9 +104,9 @@ impl Start for Streams {
         let ground = self.0.for_terms(terms)?;
         let workspace = ground.place_of(terms, keepsake)?;
         ground.check(&workspace, &keepsake.session, knows).await?;
-        let session = self.open(terms, Which::Resumed(&keepsake.session), workspace).await?;
+        let session = self.open(terms, Which::Resumed(&keepsake.session), workspace.clone()).await?;
         let (id, own, guard) = (keepsake.session.clone(), keepsake.folder.clone(), self.0.guard.clone());
-        Ok(StreamSession { session, id, own, guard })
+        Ok(StreamSession { session, id, own, guard, ground: ground.into_owned(), workspace })
     }
 }
 
@@ -177,12 +182,18 @@ impl LiveSession for StreamSession {
         vec![self.session.sample()]
     }
 
+    fn capture_request(&self) -> Option<CaptureRequest> {
+        self.ground.capture_request(&self.workspace, &self.id)
+    }
+
     fn keepsake(&self) -> Option<Keepsake> {
         Some(Keepsake::recorded(&self.id, self.own.as_deref()))
     }
 
     async fn park(self) {
+        let request = self.capture_request();
         told(self.session.close().await);
+        capture_whole(request).await;
     }
 }
 

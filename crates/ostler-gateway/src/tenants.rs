@@ -2,18 +2,25 @@
 //! tenants; what makes it so is prepared by the program that serves.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use ostler_agent::access::KeyKind;
+use ostler_agent::access::{KeyKind, KeyMemory};
 use ostler_agent::leasing::Terms;
 
 use crate::ground::Ground;
 use crate::live::SessionFailure;
+use crate::session_memory::SessionMemory;
 
 /// Prepares the agents of tenants.
 pub trait Tenants: Send + Sync {
     /// What sessions of a tenant need, made from what those of the owner need; or why the tenant cannot have any. Writes
     /// files the first time.
     fn prepare(&self, owners: &Ground, tenant: &str) -> Result<Ground, SessionFailure>;
+
+    /// The memory of a key that has one.
+    fn memory(&self, _terms: &Terms) -> Option<Arc<dyn SessionMemory>> {
+        None
+    }
 }
 
 /// There are no tenants: all sessions are the owner's.
@@ -28,9 +35,15 @@ impl Tenants for NoTenants {
 impl Ground {
     /// What sessions on these terms need.
     pub(crate) fn for_terms(&self, terms: &Terms) -> Result<Cow<'_, Self>, SessionFailure> {
-        match terms.kind {
-            KeyKind::Owner => Ok(Cow::Borrowed(self)),
-            KeyKind::Tenant => self.tenants.prepare(self, &terms.tenant).map(Cow::Owned),
-        }
+        let memory = match terms.memory {
+            KeyMemory::On => self.tenants.memory(terms),
+            KeyMemory::Off => None,
+        };
+        let ground = match (terms.kind, &memory) {
+            (KeyKind::Owner, None) => return Ok(Cow::Borrowed(self)),
+            (KeyKind::Owner, Some(_)) => self.clone(),
+            (KeyKind::Tenant, _) => self.tenants.prepare(self, &terms.tenant)?,
+        };
+        Ok(Cow::Owned(Self { memory, ..ground }))
     }
 }

@@ -28,6 +28,7 @@ use uuid::Uuid;
 use crate::ground::{Ground, Own, failure, removed, told};
 use crate::jail::{Confinement, Grant};
 use crate::live::{Keepsake, LiveSession, Phase, SessionFailure, Slash, Start};
+use crate::session_memory::{CaptureRequest, capture_whole};
 
 /// How long a program whose turn is over may take to say that it takes a prompt. It takes a tenth of a second.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
@@ -42,6 +43,8 @@ pub struct TerminalSession {
     id: String,
     own: Option<PathBuf>,
     private: PathBuf,
+    ground: Ground,
+    workspace: PathBuf,
     /// What the program needs outside the private folder.
     _profile_link: ProfileLink,
     record: Option<PathBuf>,
@@ -65,13 +68,14 @@ impl Terminals {
         let private = ground.private(id);
         let grant = Grant::without_questions(terms.permissions);
         let Confinement { trust, enforcement, jail } = ground.confine(id, grant, &workspace).await?;
+        let system_prompt = ground.system_prompt(terms.system_prompt.as_deref(), &workspace, id).await;
         let task = Task {
             session: which,
             permissions: terms.permissions,
             enforcement,
             allow: &terms.allow,
             model: terms.model.as_deref(),
-            system_prompt: terms.system_prompt.as_deref(),
+            system_prompt: system_prompt.as_deref(),
             answerer: Some(ground.guard.program()),
             activity: Activity::InTurns,
             repository: trust.as_trust(),
@@ -90,7 +94,7 @@ impl Terminals {
             program: ground.program.clone(),
             args: launch.args.iter().map(OsString::from).collect(),
             env,
-            workspace,
+            workspace: workspace.clone(),
             permissions: enforcement.granted(terms.permissions),
             session: Some(id.to_owned()),
             size: Size::USUAL,
@@ -106,6 +110,8 @@ impl Terminals {
             id: id.to_owned(),
             own,
             private,
+            ground: ground.into_owned(),
+            workspace,
             _profile_link: profile_link,
             record,
             left_at,
@@ -287,15 +293,21 @@ impl LiveSession for TerminalSession {
         Some(self.session.seat().clone())
     }
 
+    fn capture_request(&self) -> Option<CaptureRequest> {
+        self.ground.capture_request(&self.workspace, &self.id)
+    }
+
     fn keepsake(&self) -> Option<Keepsake> {
         Some(Keepsake::recorded(&self.id, self.own.as_deref()))
     }
 
     async fn park(self) {
+        let request = self.capture_request();
         let Self { session, private, .. } = self;
         if let Some(closed) = session.close().await {
             told(closed.survivors);
         }
+        capture_whole(request).await;
         removed(private).await;
     }
 }

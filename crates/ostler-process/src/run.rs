@@ -64,7 +64,8 @@ use company::Company;
 use denials::Denials;
 use desk::Desk;
 pub use environment::{
-    PrivateError, exempt_loopback, for_tenant, inherited, launched, rehearsed, users_settings, write_private,
+    PrivateError, exempt_loopback, for_served, for_tenant, inherited, launched, rehearsed, users_settings,
+    write_private,
 };
 pub use jailing::{PlannedJail, start_in};
 use offline::Waited;
@@ -73,6 +74,7 @@ pub use plan::{Beginning, Checks, Incoming, Plan, Watching};
 pub use report::{Report, RunError};
 use requests::Requests;
 pub use requests::{NoTerminal, Request, Said, Unsaid};
+pub use round::session_transcript;
 use round::{Round, Rounded};
 pub use saying::Sayings;
 use session_capture::Captures;

@@ -20,8 +20,8 @@ fn the_first_key_is_made_once_and_kept_as_its_hash() {
     assert_eq!(kept.usable().unwrap(), (first, None));
     std::fs::write(&kept.path, "{").unwrap();
     assert!(matches!(kept.usable(), Err(KeysError::Understand { .. })));
-    std::fs::write(&kept.path, r#"{"v": 3, "keys": []}"#).unwrap();
-    assert!(matches!(kept.usable(), Err(KeysError::Newer { version: 3, .. })));
+    std::fs::write(&kept.path, r#"{"v": 4, "keys": []}"#).unwrap();
+    assert!(matches!(kept.usable(), Err(KeysError::Newer { version: 4, .. })));
 }
 
 #[test]
@@ -31,6 +31,35 @@ fn a_key_of_the_first_version_still_opens_everything() {
     std::fs::write(&kept.path, format!(r#"{{"v": 1, "keys": [{{"id": "first", "sha256": "{hash}"}}]}}"#))
         .unwrap();
     assert_eq!(kept.usable().unwrap(), (vec![Key::of("first", "ostler_old", Policy::owner())], None));
+}
+
+#[test]
+fn keys_of_an_earlier_version_get_a_kind_once() {
+    let (_folder, kept) = kept();
+    let hash = Key::of("x", "ostler_old", Policy::chat()).hash();
+    let key = |id: &str, scopes: &str| format!(r#"{{"id": "{id}", "sha256": "{hash}"{scopes}}}"#);
+    let keys = [
+        key("first", ""),
+        key("all", r#", "scopes": ["chat", "admin"]"#),
+        key("chat", r#", "scopes": ["chat"]"#),
+        key("odd", r#", "scopes": ["something else"]"#),
+    ];
+    std::fs::write(&kept.path, format!(r#"{{"v": 2, "keys": [{}]}}"#, keys.join(","))).unwrap();
+    let kinds = |keys: &[Kept]| -> Vec<(String, KeyKind)> {
+        keys.iter().map(|kept| (kept.id.clone(), kept.policy().kind)).collect()
+    };
+    let before = kinds(&kept.list().unwrap());
+    let want = [
+        ("first", KeyKind::Owner),
+        ("all", KeyKind::Owner),
+        ("chat", KeyKind::Tenant),
+        ("odd", KeyKind::Tenant),
+    ];
+    assert_eq!(before, want.map(|(id, kind)| (id.to_owned(), kind)));
+    assert_eq!(kinds(&kept.migrate().unwrap()), before, "they are reported");
+    assert_eq!(kinds(&kept.list().unwrap()), before);
+    assert_eq!(kept.migrate().unwrap(), [], "once");
+    assert!(std::fs::read_to_string(&kept.path).unwrap().starts_with(r#"{"v":3,"#));
 }
 
 /// What a server accepts that asks again and again, as requests come.

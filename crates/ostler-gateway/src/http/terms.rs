@@ -140,6 +140,7 @@ pub(super) fn terms(
     Terms {
         tenant: visitor.key.id.clone(),
         kind: visitor.key.policy.kind,
+        memory: visitor.key.policy.memory(),
         agent: model.served.agent.to_owned(),
         engine,
         model: model.name,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ostler_agent::access::KeyKind;
+use ostler_agent::access::{KeyKind, KeyMemory};
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::fingerprint::{Fingerprint, Known, Reach};
 use ostler_agent::leasing::{Place, Terms};
@@ -265,6 +265,7 @@ impl Parked {
             "terms": {
                 "tenant": terms.tenant,
                 "kind": terms.kind.name(),
+                "memory": terms.memory == KeyMemory::On,
                 "agent": terms.agent,
                 "engine": terms.engine.name(),
                 "model": terms.model,
@@ -309,6 +310,7 @@ impl Parked {
                     None => KeyKind::Owner,
                     Some(kind) => KeyKind::from_name(kind)?,
                 },
+                memory: if terms["memory"] == true { KeyMemory::On } else { KeyMemory::Off },
                 agent: text(&terms["agent"])?,
                 engine: engines.into_iter().find(|engine| terms["engine"] == engine.name())?,
                 model: text(&terms["model"]),

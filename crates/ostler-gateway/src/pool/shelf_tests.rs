@@ -8,6 +8,7 @@ use super::*;
 fn terms() -> Terms {
     Terms {
         kind: ostler_agent::access::KeyKind::Owner,
+        memory: ostler_agent::access::KeyMemory::Off,
         tenant: "a".to_owned(),
         agent: "claude-headless".to_owned(),
         engine: Engine::Stream,

@@ -268,7 +268,7 @@ impl<S: Start> Work<S> {
     }
 
     /// The session is put away before the end is told: who then goes on at once finds it.
-    async fn ended(&self, lease: Lease<S>, course: &Course, end: TurnOutcome) -> Asked {
+    async fn ended(&self, mut lease: Lease<S>, course: &Course, end: TurnOutcome) -> Asked {
         let is_sound = match &end {
             TurnOutcome::Done { .. } | TurnOutcome::Called => course.tasks.is_empty(),
             // The agent gave up calls of whoever asked: nobody could bring it what came of them.
@@ -279,6 +279,9 @@ impl<S: Start> Work<S> {
             TurnOutcome::Called => Standing::Called,
             TurnOutcome::Done { .. } | TurnOutcome::Interrupted | TurnOutcome::Failed(_) => Standing::Over,
         };
+        if let Some(request) = lease.session().and_then(|session| session.capture_request()) {
+            self.shared.tasks.spawn(request.run_after_turn());
+        }
         if is_sound {
             let mut messages = self.turn.history.prior().to_vec();
             messages.push(self.turn.history.last().clone());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ostler_agent::access::KeyKind;
+use ostler_agent::access::{KeyKind, KeyMemory};
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::canonical::read;
 use ostler_agent::event::{AgentEvent, Part, TurnOutcome, Usage};
@@ -22,6 +22,7 @@ pub(crate) fn terms(tenant: &str) -> Terms {
     Terms {
         tenant: tenant.to_owned(),
         kind: KeyKind::Owner,
+        memory: KeyMemory::Off,
         agent: "scripted".to_owned(),
         engine: Engine::Stream,
         model: None,

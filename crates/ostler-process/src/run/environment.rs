@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::{Agent, Launch, PrivateFile, Setup};
+use ostler_agent::remembering::{HOOKS_OFF, HOOKS_VARIABLE};
 
 /// Variables with which an outer agent tells its children about itself. An agent that finds them behaves as its child.
 const OF_AN_OUTER_AGENT: [&str; 4] = ["CLAUDECODE", "CLAUDE_PID", "CLAUDE_EFFORT", "AI_AGENT"];
@@ -118,6 +119,23 @@ pub fn rehearsed(ours: impl IntoIterator<Item = (OsString, OsString)>, setup: &S
     move_home(&mut env, setup);
     env.retain(|(name, _)| is_rehearsed(name));
     lay_over(&mut env, &setup.env);
+    env
+}
+
+/// Variables of Ostler's own that an agent needs, if it calls Ostler.
+const OF_OSTLER: [&str; 2] = ["OSTLER_HOME", "OSTLER_LOG"];
+
+/// How Ostler's own variables begin: passphrases and settings with tokens are among them.
+const OSTLER_PREFIX: &str = "OSTLER_";
+
+/// The environment of a served agent of the owner: without Ostler's own secrets, and with Ostler's hooks off, because a
+/// served session is remembered only if its key says so.
+pub fn for_served(mut env: Variables) -> Variables {
+    env.retain(|(name, _)| {
+        let name = name.to_str().unwrap_or_default();
+        !name.starts_with(OSTLER_PREFIX) || OF_OSTLER.contains(&name)
+    });
+    env.push((HOOKS_VARIABLE.into(), HOOKS_OFF.into()));
     env
 }
 
@@ -249,21 +267,33 @@ mod tests {
     }
 
     #[test]
+    fn a_served_agent_gets_none_of_ostlers_secrets() {
+        let ours = variables(&[
+            ("OSTLER_HOME", "/o"),
+            ("OSTLER_MEMORY_PASSPHRASE", "secret"),
+            ("OSTLER_CFG__MCP__X__HEADERS", "token"),
+            ("ANTHROPIC_API_KEY", "the owner's"),
+        ]);
+        let want = [("OSTLER_HOME", "/o"), ("ANTHROPIC_API_KEY", "the owner's"), ("OSTLER_HOOKS", "off")];
+        assert_eq!(for_served(ours), variables(&want));
+    }
+
+    #[test]
     fn a_tenants_agent_gets_nothing_of_the_owners() {
         let ours = variables(&[
-            ("HOME", "/home/me"),
+            ("HOME", "/h"),
             ("USER", "me"),
-            ("PATH", "/home/me/bin:/usr/bin:.:/bin"),
+            ("PATH", "/h/bin:/usr/bin:.:/bin"),
             ("LANG", "C.UTF-8"),
             ("LC_ALL", "C"),
             ("ANTHROPIC_API_KEY", "real"),
-            ("OSTLER_HOME", "/home/me/.ostler"),
+            ("OSTLER_HOME", "/h/.ostler"),
             ("SSH_AUTH_SOCK", "/run/agent"),
             ("MCP_HEADER_TOKEN", "real"),
         ]);
         let setup = Setup { env: vec![("HOME".to_owned(), "/t".to_owned())], ..Setup::default() };
         let want = [("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("LC_ALL", "C"), ("HOME", "/t")];
-        assert_eq!(for_tenant(ours, Path::new("/home/me"), &setup), variables(&want));
+        assert_eq!(for_tenant(ours, Path::new("/h"), &setup), variables(&want));
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub(super) use on_terminal::{OnTerminal, Tools};
 pub(super) use pipes::Pipes;
 use quiet::QuietWatch;
 pub(super) use transcript::Transcript;
+pub use transcript::session_transcript;
 pub(super) use transcript::{is_there, known_words, recorded_calls, transcript_file};
 
 /// How long what is left in the pipes may take to be read, once nobody is left who could write.

@@ -23,6 +23,7 @@ use std::time::Instant;
 use clap::Subcommand;
 pub(crate) use failure::MemoryError;
 use ostler_agent::jail::JAIL_VARIABLE;
+use ostler_agent::remembering::{HOOKS_OFF, HOOKS_VARIABLE};
 use ostler_memory::place::Place;
 use ostler_memory::store::{PATIENT, Store};
 
@@ -129,7 +130,8 @@ impl Args {
 /// Runs what an agent waits for. Ends with 0, whatever happens.
 pub(crate) fn hasty(what: capture::Hasty<'_>) -> ExitCode {
     let began = Instant::now();
-    if what.is_hook() && std::env::var_os(JAIL_VARIABLE).is_some() {
+    let is_off = std::env::var_os(HOOKS_VARIABLE).is_some_and(|value| value == HOOKS_OFF);
+    if what.is_hook() && (is_off || std::env::var_os(JAIL_VARIABLE).is_some()) {
         capture::ignore();
         return ExitCode::SUCCESS;
     }

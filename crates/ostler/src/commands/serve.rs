@@ -2,6 +2,7 @@
 
 mod bounds;
 mod jail;
+mod memory;
 mod place;
 mod tenants;
 
@@ -30,7 +31,7 @@ use ostler_gateway::stream::Streams;
 use ostler_gateway::tenants::Tenants;
 use ostler_gateway::terminal::Terminals;
 use ostler_process::contain::Standby;
-use ostler_process::run::{RunError, inherited, rehearsed, write_private};
+use ostler_process::run::{RunError, for_served, inherited, rehearsed, write_private};
 use ostler_rehearsal::{Rehearsal, Server, script};
 use serde_json::json;
 use tempfile::TempDir;
@@ -234,6 +235,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         folder: homes,
         variables: ours.clone().into_iter().collect(),
         owners_home: here.user_home().unwrap_or_default(),
+        owners_memory: here.home.memory(),
         scripted_model: scene.as_ref().map(|scene| scene.url.clone()),
         proxy: proxy.clone(),
         jailer: jailer.clone(),
@@ -245,7 +247,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     });
     let ground = |agent: &'static dyn Agent, program: PathBuf| {
         let env = match &scene {
-            None => inherited(ours.clone()),
+            None => for_served(inherited(ours.clone())),
             Some(scene) => scene.env(agent, ours.clone())?,
         };
         let (home, folder, guard, trust) = (home.clone(), folder.clone(), guard.clone(), trust.clone());
@@ -253,7 +255,18 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
             display::tell(&format!("warning: {warning}"));
         }
         let (jailer, tenants): (Arc<dyn Jailer>, Arc<dyn Tenants>) = (jailer.clone(), tenants.clone());
-        Ok::<Ground, Failure>(Ground { agent, program, env, home, folder, guard, trust, jailer, tenants })
+        Ok::<Ground, Failure>(Ground {
+            agent,
+            program,
+            env,
+            home,
+            folder,
+            guard,
+            trust,
+            jailer,
+            tenants,
+            memory: None,
+        })
     };
     let (mut engines, mut agents, mut titles) = (Engines::default(), Vec::new(), Vec::new());
     if let Some(program) = programs.claude {
@@ -341,6 +354,7 @@ fn usual(key: &Key, engine: Engine) -> Terms {
     Terms {
         tenant: key.id.clone(),
         kind: key.policy.kind,
+        memory: key.policy.memory(),
         agent: Claude.name().to_owned(),
         engine,
         model: None,

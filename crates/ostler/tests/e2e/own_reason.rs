@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ostler_agent::access::KeyKind;
+use ostler_agent::access::{KeyKind, KeyMemory};
 use ostler_agent::agent::{Agent as _, Engine, Permissions};
 use ostler_agent::agents::ClaudeTerminal;
 use ostler_agent::canonical::read;
@@ -46,6 +46,7 @@ fn pool(ground: &Ground, program: PathBuf) -> Pool<Terminals> {
         trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
         jailer: std::sync::Arc::new(ostler_gateway::jail::Unjailed),
         tenants: std::sync::Arc::new(ostler_gateway::tenants::NoTenants),
+        memory: None,
     });
     let patience = Patience { start: DEADLINE, settle: DEADLINE, ..Patience::default() };
     Pool::new(terminals, Limits::default(), patience)
@@ -55,6 +56,7 @@ fn turn() -> Turn {
     let terms = Terms {
         tenant: "test".to_owned(),
         kind: KeyKind::Owner,
+        memory: KeyMemory::Off,
         agent: ClaudeTerminal.name().to_owned(),
         engine: Engine::Terminal,
         model: None,

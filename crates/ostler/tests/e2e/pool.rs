@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ostler_agent::access::KeyKind;
+use ostler_agent::access::{KeyKind, KeyMemory};
 use ostler_agent::agent::{Agent, Engine, Permissions, Stage as Scene};
 use ostler_agent::agents::Claude;
 use ostler_agent::canonical::read;
@@ -91,6 +91,7 @@ impl Ground {
             trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
             jailer: std::sync::Arc::new(ostler_gateway::jail::Unjailed),
             tenants: std::sync::Arc::new(ostler_gateway::tenants::NoTenants),
+            memory: None,
         });
         // A loaded machine is slow to break off, too.
         let patience = Patience { settle: DEADLINE, start: DEADLINE, ..Patience::default() };
@@ -107,6 +108,7 @@ impl Ground {
         let terms = Terms {
             tenant: "test".to_owned(),
             kind: KeyKind::Owner,
+            memory: KeyMemory::Off,
             agent: Claude.name().to_owned(),
             engine: Engine::Stream,
             model: None,

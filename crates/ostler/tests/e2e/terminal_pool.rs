@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ostler_agent::access::KeyKind;
+use ostler_agent::access::{KeyKind, KeyMemory};
 use ostler_agent::agent::{Agent as _, Engine, Permissions};
 use ostler_agent::agents::ClaudeTerminal;
 use ostler_agent::canonical::read;
@@ -26,6 +26,7 @@ fn turn(messages: &[Value]) -> Turn {
     let terms = Terms {
         tenant: "test".to_owned(),
         kind: KeyKind::Owner,
+        memory: KeyMemory::Off,
         agent: ClaudeTerminal.name().to_owned(),
         engine: Engine::Terminal,
         model: None,
@@ -72,6 +73,7 @@ async fn a_conversation_goes_on_on_its_terminal() {
             trust: TrustGate::new(ostler_process::trust::Gate::new(PathBuf::from("/nowhere"), None), |_| {}),
             jailer: std::sync::Arc::new(ostler_gateway::jail::Unjailed),
             tenants: std::sync::Arc::new(ostler_gateway::tenants::NoTenants),
+            memory: None,
         });
         let patience = Patience { start: DEADLINE, settle: DEADLINE, ..Patience::default() };
         let pool = Pool::new(terminals, Limits::default(), patience);

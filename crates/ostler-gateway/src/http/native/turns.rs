@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request as Incoming, State};
 use axum::http::{HeaderMap, StatusCode};
-use ostler_agent::access::{KeyKind, Scope};
+use ostler_agent::access::{KeyKind, KeyMemory, Scope};
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::canonical::Message;
 use ostler_agent::history::History;
@@ -161,6 +161,7 @@ impl<S: Start> Gateway<S> {
             tenant: opening.tenant.clone(),
             // The key of an old session may be gone.
             kind: key.map_or(KeyKind::Tenant, |key| key.policy.kind),
+            memory: key.map_or(KeyMemory::Off, |key| key.policy.memory()),
             agent: model.served.agent.to_owned(),
             engine: if opening.engine == Engine::Terminal.name() { Engine::Terminal } else { Engine::Stream },
             model: model.name,

@@ -2,11 +2,11 @@
 //! output is dead the agent's is read instead. Which of the two is listened to is decided by [`Sources`].
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ostler_agent::agent::{Source, TranscriptPlace, Whereabouts};
+use ostler_agent::agent::{Agent, Source, TranscriptPlace, Whereabouts};
 use ostler_agent::call_log::RecordedCalls;
 use ostler_agent::event::AgentEvent;
 use ostler_agent::framer::Frame;
@@ -421,7 +421,21 @@ fn places(plan: &Plan<'_>, session: &str) -> Option<(Vec<Place>, Reading)> {
 
 /// The file with the agent's own record of the session, once it is there.
 pub(in crate::run) fn transcript_file(plan: &Plan<'_>, session: &str) -> Option<PathBuf> {
-    let file = match place(plan, session)? {
+    find_file(place(plan, session)?)
+}
+
+/// The agent's own record of a session, if there is one, for an agent with these variables in this directory.
+pub fn session_transcript(
+    agent: &dyn Agent,
+    env: &[(OsString, OsString)],
+    workspace: &Path,
+    session: &str,
+) -> Option<PathBuf> {
+    find_file(place_for(agent, env, workspace, session)?)
+}
+
+fn find_file(place: TranscriptPlace) -> Option<PathBuf> {
+    let file = match place {
         TranscriptPlace::File { path, .. } => Some(path),
         TranscriptPlace::Below { folder, suffix } => {
             let below = Place::Below { folder, name: format!("*{suffix}") };
@@ -432,15 +446,23 @@ pub(in crate::run) fn transcript_file(plan: &Plan<'_>, session: &str) -> Option<
     file.filter(|file| file.is_file())
 }
 
-/// Where the agent's own record of a session is.
-fn place(plan: &Plan<'_>, session: &str) -> Option<TranscriptPlace> {
+fn place_for(
+    agent: &dyn Agent,
+    env: &[(OsString, OsString)],
+    workspace: &Path,
+    session: &str,
+) -> Option<TranscriptPlace> {
     let variable = |name: &str| {
-        let found = plan.env.iter().rev().find(|(known, _)| known == OsStr::new(name));
+        let found = env.iter().rev().find(|(known, _)| known == OsStr::new(name));
         found.and_then(|(_, value)| value.to_str().map(str::to_owned))
     };
     let home = variable("HOME").map(PathBuf::from).or_else(std::env::home_dir).unwrap_or_default();
-    let whereabouts = Whereabouts { home: &home, variable: &variable, workspace: &plan.workspace, session };
-    let place = plan.agent.transcript(&whereabouts)?;
+    agent.transcript(&Whereabouts { home: &home, variable: &variable, workspace, session })
+}
+
+/// Where the agent's own record of a session is.
+fn place(plan: &Plan<'_>, session: &str) -> Option<TranscriptPlace> {
+    let place = place_for(plan.agent, &plan.env, &plan.workspace, session)?;
     Some(match &plan.jail {
         Some(jail) => place.relocate(|path| jail.host_path(path)),
         None => place,

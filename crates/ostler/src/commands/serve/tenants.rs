@@ -6,18 +6,23 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ostler_agent::access::KeyKind;
 use ostler_agent::agent::{Agent, Permissions, Stage};
 use ostler_agent::jail::{ConfigWrites, JailKind, Resident};
+use ostler_agent::leasing::Terms;
 use ostler_agent::tenant::{AccessRefusal, TenantAccess};
 use ostler_gateway::ground::{Ground, failure};
 use ostler_gateway::jail::{Jailer, SessionProcess};
 use ostler_gateway::live::{Phase, SessionFailure};
 use ostler_gateway::provider_proxy::ProviderProxy;
+use ostler_gateway::session_memory::SessionMemory;
 use ostler_gateway::tenants::Tenants;
+use ostler_memory::place::Place;
 use ostler_process::run::{PlannedJail, for_tenant, tenant_access, write_private};
 
 use super::NO_SECOND_BEGINNING;
 use super::jail::{JailedFor, ServeJailer, ServedWall};
+use super::memory::KeyMemory;
 use crate::jailing::remedy;
 
 /// Prepares the agents of tenants.
@@ -28,6 +33,8 @@ pub(super) struct ServeTenants {
     pub(super) variables: Vec<(OsString, OsString)>,
     /// The owner's home.
     pub(super) owners_home: PathBuf,
+    /// The directory of the owner's memory.
+    pub(super) owners_memory: PathBuf,
     /// The scripted model of a rehearsal.
     pub(super) scripted_model: Option<String>,
     pub(super) proxy: ProviderProxy,
@@ -92,9 +99,10 @@ impl ServeTenants {
             .find_access(owners.agent, &owners.env)
             .map_err(|refusal| refuse(refusal.to_string(), refusal.hint.clone()))?;
         let admitted = self.proxy.admit(&access.routes).map_err(|error| failure(&error, None))?;
-        let home = self
-            .home_of(tenant)
-            .ok_or_else(|| refuse(format!("`{tenant}` is not the id of a key"), String::new()))?;
+        let folder = self.folder_of(tenant);
+        let folder =
+            folder.ok_or_else(|| refuse(format!("`{tenant}` is not the id of a key"), String::new()))?;
+        let home = folder.join("home");
         let stage = Stage { url: admitted.url, key: admitted.placeholder, home: home.clone() };
         let mut setup = owners.agent.tenant_setup(&stage, &access);
         if owners.env.iter().any(|(name, _)| name == NO_SECOND_BEGINNING) {
@@ -106,15 +114,23 @@ impl ServeTenants {
         Ok(PreparedTenant { env, home })
     }
 
-    /// The home of a tenant. Ids become part of paths.
-    fn home_of(&self, tenant: &str) -> Option<PathBuf> {
+    /// The directory of a tenant. Ids become part of paths.
+    fn folder_of(&self, tenant: &str) -> Option<PathBuf> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         let is_name = !tenant.is_empty() && tenant.len() <= 64 && tenant.bytes().all(is_plain);
-        is_name.then(|| self.folder.join(tenant).join("home"))
+        is_name.then(|| self.folder.join(tenant))
     }
 }
 
 impl Tenants for ServeTenants {
+    fn memory(&self, terms: &Terms) -> Option<Arc<dyn SessionMemory>> {
+        let root = match terms.kind {
+            KeyKind::Owner => self.owners_memory.clone(),
+            KeyKind::Tenant => self.folder_of(&terms.tenant)?.join("memory"),
+        };
+        Some(Arc::new(KeyMemory(Place::new(root))))
+    }
+
     fn prepare(&self, owners: &Ground, tenant: &str) -> Result<Ground, SessionFailure> {
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (tenant.to_owned(), owners.agent.name());

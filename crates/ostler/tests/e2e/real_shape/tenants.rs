@@ -24,18 +24,20 @@ const REMEMBERED: &str = "The harbour code is 5580.";
 
 /// Looks for what is not the tenant's. `TOP` is the directory of the test, `PATTERN` what to look for, written so that it
 /// does not match itself.
-const LOOK_AROUND: &str = r"
+const LOOK_AROUND: &str = r#"
+exec > found.txt 2>&1
 env | sort
-for name in environ cmdline cwd/. root/. maps; do cat /proc/[0-9]*/$name 2>/dev/null | tr '\0' '\n'; done
+cat "$HOME/opencode.json"
+for name in environ cmdline cwd/. root/.; do cat /proc/[0-9]*/$name 2>/dev/null | tr '\0' '\n'; done
 ls -laR TOP/home TOP/ostler TOP/caller 2>/dev/null
 cat TOP/home/.claude/settings.json TOP/home/.claude.json TOP/home/.codex/* TOP/home/.config/opencode/* 2>/dev/null
 cat TOP/ostler/keys.json TOP/ostler/config.toml TOP/ostler/memory/* TOP/ostler/serve/*/* TOP/ostler/serve/*/*/* 2>/dev/null
 find TOP -type f -exec grep -aHe 'PATTERN' {} + 2>/dev/null
 grep -raIse 'PATTERN' /tmp /var/tmp /home /root /run /dev/shm /etc 2>/dev/null
-TOP/bin/ostler memory recall harbour 2>&1
-ostler memory recall harbour 2>&1
+OSTLER memory recall harbour
+OSTLER_HOME=TOP/ostler OSTLER memory recall harbour
 echo end of attempts
-";
+"#;
 
 /// A server with two tenants and its owner, all in one directory.
 struct Tenancy {
@@ -95,7 +97,8 @@ impl Tenancy {
             .chain([&OWNERS_WORD, &OWNERS_KEY])
             .map(|word| format!("{}[{}]{}", &word[..2], &word[2..3], &word[3..]))
             .collect();
-        let look = LOOK_AROUND.replace("TOP", &shape.folder.path().display().to_string());
+        let look = LOOK_AROUND.replace("OSTLER ", &format!("{} ", shape.programs.ostler.display()));
+        let look = look.replace("TOP", &shape.folder.path().display().to_string());
         fs::write(shape.workspace().join("look-around.sh"), look.replace("PATTERN", &pattern.join("\\|")))
             .unwrap();
         let made = tokio::task::spawn_blocking(move || {
@@ -103,7 +106,7 @@ impl Tenancy {
             let output =
                 |args: &[&str]| assert!(shape.ostler(args).output().unwrap().status.success(), "{args:?}");
             output(&["memory", "hooks", "install", "--target", slot]);
-            output(&["memory", "facts", "add", REMEMBERED]);
+            output(&["memory", "remember", REMEMBERED]);
             let folder = shape.workspace().display().to_string();
             let scopes = ["chat", "sessions:read", "sessions:write", "terminal:view"];
             let mut args: Vec<&str> = scopes.iter().flat_map(|scope| ["--scope", scope]).collect();
@@ -179,11 +182,14 @@ fn look_around(tenancy: &Tenancy, engine: &str) {
         let before = tenancy.tap.requests().len();
         let path = tenancy.open(*client, engine);
         assert!(tenancy.ask(*client, &path, "Look around.").contains("Looked."));
+        let found = tenancy.shape.workspace().join("found.txt");
+        let text = String::from_utf8_lossy(&fs::read(&found).unwrap()).into_owned();
+        fs::remove_file(found).unwrap();
+        assert!(text.contains("end of attempts") && text.contains("ostler-placeholder-"), "{text}");
         let requests = tenancy.tap.requests();
-        let last = requests[before..].last().unwrap().body.to_string();
-        assert!(last.contains("end of attempts") && last.contains("ostler-placeholder-"), "{last}");
         let others: Vec<&str> = words.into_iter().filter(|word| *word != words[number]).collect();
         let secrets = [&others[..], &[OWNERS_KEY, REMEMBERED, "5580"]].concat();
+        assert_lacks(&text, &secrets, &format!("the script of tenant {number}"));
         for asked in &requests[before..] {
             assert_lacks(&asked.body.to_string(), &secrets, &format!("tenant {number}"));
         }
@@ -247,6 +253,86 @@ async fn opencode() {
     nothing_of_one_reaches_another(Player::OpenCode, "stream").await;
 }
 
+/// Sessions of a key with the scope `memory` are remembered for that key alone.
+fn remember(tenancy: &Tenancy) {
+    let shape = &tenancy.shape;
+    let folder = shape.workspace().display().to_string();
+    let args = ["--scope", "chat", "--scope", "memory", "--folder", &folder];
+    let keys = [shape.make_key(&args), shape.make_key(&args)];
+    let owner = shape.make_key(&[&args[..], &["--owner"]].concat());
+    let model = tenancy.model();
+    let header = format!("x-ostler-cwd: {folder}\r\n");
+    let say = |key: &str, text: &str| {
+        let before = tenancy.tap.conversation().len();
+        let body = json!({"model": model, "messages": [{"role": "user", "content": text}]});
+        let (status, body) = tenancy.served.client(key).post("/v1/chat/completions", &header, &body);
+        assert_eq!(status, 200, "{body}");
+        tenancy.tap.conversation()[before].to_string()
+    };
+    for (key, word) in [(&keys[0], WORDS[0]), (&keys[1], WORDS[1]), (&owner, OWNERS_WORD)] {
+        say(key, &format!("The harbour word is {word}."));
+    }
+    let learns = |key: &str, whose: &str, word: &str| {
+        let asked = say(key, &format!("What is the harbour word of {whose}?"));
+        assert!(asked.contains("Remembered by Ostler") && asked.contains(word), "{whose}: {asked}");
+        let all = [WORDS[0], WORDS[1], OWNERS_WORD];
+        let others: Vec<&str> = all.into_iter().filter(|other| *other != word).collect();
+        assert_lacks(&asked, &others, whose);
+        asked
+    };
+    for (key, whose, word) in [(&keys[0], "one", WORDS[0]), (&keys[1], "two", WORDS[1])] {
+        assert_lacks(&learns(key, whose, word), &[REMEMBERED], whose);
+    }
+    learns(&owner, "the owner", OWNERS_WORD);
+    let asked = say(&tenancy.keys[0], "What is the harbour word?");
+    assert!(!asked.contains("Remembered by Ostler"), "a key without the scope: {asked}");
+}
+
+async fn memory_is_of_one_key(player: Player) {
+    let Some(tenancy) = Tenancy::start(player, "deny").await else { return };
+    let exit = tokio::task::spawn_blocking(move || {
+        remember(&tenancy);
+        tenancy.served.interrupt()
+    });
+    assert_eq!(exit.await.unwrap(), Some(0));
+}
+
+#[tokio::test]
+async fn memory_of_claude_is_of_one_key() {
+    memory_is_of_one_key(Player::ClaudeStream).await;
+}
+
+#[tokio::test]
+async fn memory_of_codex_is_of_one_key() {
+    memory_is_of_one_key(Player::Codex).await;
+}
+
+/// A picture that a client sends is none that the agent reads by itself.
+#[tokio::test]
+async fn a_picture_in_a_request_of_a_tenant_reaches_the_model() {
+    let Some(tenancy) = Tenancy::start(Player::ClaudeStream, "deny").await else { return };
+    let tenancy = tokio::task::spawn_blocking(move || {
+        let source = json!({"type": "base64", "media_type": "image/png", "data": PICTURE});
+        for number in 0..5 {
+            let text = format!("What is in picture {number}?");
+            let content = json!([{"type": "image", "source": source}, {"type": "text", "text": text}]);
+            let body = json!({"model": "claude", "max_tokens": 64, "messages": [{"role": "user", "content": content}]});
+            let (status, body) = tenancy.served.client(&tenancy.keys[0]).post("/v1/messages", "", &body);
+            assert_eq!(status, 200, "{body}");
+        }
+        tenancy
+    });
+    let tenancy = tenancy.await.unwrap();
+    let with_picture = |number: usize| {
+        let wanted = format!("What is in picture {number}?");
+        let mut bodies = tenancy.tap.conversation().into_iter().map(|body| body.to_string());
+        bodies.any(|body| body.contains(&wanted) && body.contains(&PICTURE[..40]))
+    };
+    assert_eq!((0..5).map(with_picture).collect::<Vec<_>>(), [true; 5]);
+    let exit = tokio::task::spawn_blocking(move || tenancy.served.interrupt()).await.unwrap();
+    assert_eq!(exit, Some(0));
+}
+
 /// A small picture.
 const PICTURE: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -269,15 +355,16 @@ fn mention(tenancy: &Tenancy) {
     shape.own(&shape.workspace());
     let outside = shape.at("outside").display().to_string();
     let client = tenancy.served.client(&tenancy.keys[0]);
-    for text in [
-        format!("See @{outside}/secret.txt please"),
-        format!("See @{outside} please"),
-        format!("See @{outside}/picture.png please"),
-        format!("See file://{outside}/secret.txt and ![it](file://{outside}/picture.png) please"),
-        "See @inside.txt and @inside.png please".to_owned(),
-    ] {
-        tenancy.say_everywhere(client, &text);
-    }
+    let mentions = [
+        format!("@{outside}/secret.txt"),
+        format!("@{outside}"),
+        format!("@{outside}/picture.png"),
+        format!("file://{outside}/secret.txt"),
+        format!("![it](file://{outside}/picture.png)"),
+        "@inside.txt".to_owned(),
+        "@inside.png".to_owned(),
+    ];
+    tenancy.say_everywhere(client, &format!("See {} please", mentions.join(" and ")));
 }
 
 /// Prompts do not make the agent of a tenant read files, outside or inside the workspace.
@@ -289,7 +376,7 @@ async fn no_mention_is_read(player: Player) {
     });
     let tenancy = tenancy.await.unwrap();
     let requests = tenancy.tap.requests();
-    assert!(requests.iter().any(|asked| asked.body.to_string().contains("See @inside.txt")), "it was asked");
+    assert!(requests.iter().any(|asked| asked.body.to_string().contains("@inside.txt")), "it was asked");
     for asked in &requests {
         assert_lacks(&asked.body.to_string(), &[SECRET, INSIDE, &PICTURE[..40]], "the model");
     }
