@@ -16,6 +16,7 @@ mod native;
 mod openapi;
 mod parking;
 mod pool;
+mod provider_proxy;
 mod refusals;
 mod repeating;
 mod scripted;

@@ -122,18 +122,15 @@ pub fn rehearsed(ours: impl IntoIterator<Item = (OsString, OsString)>, setup: &S
     env
 }
 
-/// Variables of Ostler's own that an agent needs, if it calls Ostler.
-const OF_OSTLER: [&str; 2] = ["OSTLER_HOME", "OSTLER_LOG"];
-
-/// How Ostler's own variables begin: passphrases and settings with tokens are among them.
-const OSTLER_PREFIX: &str = "OSTLER_";
+/// How variables of Ostler's own begin that may hold a secret: passphrases, and settings with tokens of MCP servers.
+const OSTLER_SECRETS: [&str; 2] = ["OSTLER_MEMORY_", "OSTLER_CFG__"];
 
 /// The environment of a served agent of the owner: without Ostler's own secrets, and with Ostler's hooks off, because a
 /// served session is remembered only if its key says so.
 pub fn for_served(mut env: Variables) -> Variables {
     env.retain(|(name, _)| {
         let name = name.to_str().unwrap_or_default();
-        !name.starts_with(OSTLER_PREFIX) || OF_OSTLER.contains(&name)
+        !OSTLER_SECRETS.iter().any(|prefix| name.starts_with(prefix))
     });
     env.push((HOOKS_VARIABLE.into(), HOOKS_OFF.into()));
     env

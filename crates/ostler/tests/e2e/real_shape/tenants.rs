@@ -84,6 +84,15 @@ fn configure(shape: &RealShape, url: &str) {
 
 impl Tenancy {
     async fn start(player: Player, level: &'static str) -> Option<Self> {
+        Self::with(player, level, |shape| shape).await
+    }
+
+    /// With something changed before the server starts.
+    async fn with(
+        player: Player,
+        level: &'static str,
+        change: impl FnOnce(RealShape) -> RealShape,
+    ) -> Option<Self> {
         // Codex finds its own sandbox only where it is installed, which another user cannot read.
         let shape = match player {
             Player::Codex => RealShape::of(player),
@@ -92,6 +101,7 @@ impl Tenancy {
         let provider = Provider::start(&script());
         let tap = Tap::before(&provider.url).await;
         configure(&shape, &tap.url);
+        let shape = change(shape);
         let pattern: Vec<String> = WORDS
             .iter()
             .chain([&OWNERS_WORD, &OWNERS_KEY])
@@ -134,8 +144,9 @@ impl Tenancy {
     }
 
     /// Says this in each of the providers' APIs.
-    fn say_everywhere(&self, client: Client<'_>, text: &str) {
-        let folder = format!("x-ostler-cwd: {}\r\n", self.shape.workspace().display());
+    fn say_everywhere(&self, client: Client<'_>, engine: &str, text: &str) {
+        let folder = self.shape.workspace();
+        let folder = format!("x-ostler-cwd: {}\r\nx-ostler-engine: {engine}\r\n", folder.display());
         let messages = json!([{"role": "user", "content": text}]);
         let model = self.model();
         for (path, body) in [
@@ -176,7 +187,7 @@ fn look_around(tenancy: &Tenancy, engine: &str) {
     for ((client, session), word) in clients.iter().zip(&sessions).zip(words) {
         let text = format!("Remember {word}.");
         assert!(tenancy.ask(*client, session, &text).contains(word));
-        tenancy.say_everywhere(*client, &text);
+        tenancy.say_everywhere(*client, engine, &text);
     }
     for (number, client) in clients[..2].iter().enumerate() {
         let before = tenancy.tap.requests().len();
@@ -339,7 +350,7 @@ const PICTURE: &str =
 const SECRET: &str = "the owner's secret 9152";
 const INSIDE: &str = "a note in the workspace 6047";
 
-fn mention(tenancy: &Tenancy) {
+fn mention(tenancy: &Tenancy, engine: &str) {
     let shape = &tenancy.shape;
     let picture = base64::engine::general_purpose::STANDARD.decode(PICTURE).unwrap();
     fs::create_dir(shape.at("outside")).unwrap();
@@ -364,14 +375,14 @@ fn mention(tenancy: &Tenancy) {
         "@inside.txt".to_owned(),
         "@inside.png".to_owned(),
     ];
-    tenancy.say_everywhere(client, &format!("See {} please", mentions.join(" and ")));
+    tenancy.say_everywhere(client, engine, &format!("See {} please", mentions.join(" and ")));
 }
 
 /// Prompts do not make the agent of a tenant read files, outside or inside the workspace.
-async fn no_mention_is_read(player: Player) {
+async fn no_mention_is_read(player: Player, engine: &'static str) {
     let Some(tenancy) = Tenancy::start(player, "deny").await else { return };
     let tenancy = tokio::task::spawn_blocking(move || {
-        mention(&tenancy);
+        mention(&tenancy, engine);
         tenancy
     });
     let tenancy = tenancy.await.unwrap();
@@ -386,15 +397,108 @@ async fn no_mention_is_read(player: Player) {
 
 #[tokio::test]
 async fn claude_reads_no_mention() {
-    no_mention_is_read(Player::ClaudeStream).await;
+    no_mention_is_read(Player::ClaudeStream, "stream").await;
+}
+
+#[tokio::test]
+async fn claude_on_a_terminal_reads_no_mention() {
+    no_mention_is_read(Player::ClaudeTerminal, "terminal").await;
 }
 
 #[tokio::test]
 async fn codex_reads_no_mention() {
-    no_mention_is_read(Player::Codex).await;
+    no_mention_is_read(Player::Codex, "stream").await;
 }
 
 #[tokio::test]
 async fn opencode_reads_no_mention() {
-    no_mention_is_read(Player::OpenCode).await;
+    no_mention_is_read(Player::OpenCode, "stream").await;
+}
+
+/// A tenant's request, and the owner's.
+fn ask_both(tenancy: &Tenancy) -> [(u16, String); 2] {
+    let body = json!({"model": tenancy.model(), "messages": [{"role": "user", "content": "Hello."}]});
+    [&tenancy.keys[0], &tenancy.owner]
+        .map(|key| tenancy.served.client(key).post("/v1/chat/completions", "", &body))
+}
+
+async fn is_refused(tenancy: Option<Tenancy>, reason: &str, helps: &str) {
+    let Some(tenancy) = tenancy else { return };
+    let asked = tokio::task::spawn_blocking(move || {
+        let asked = ask_both(&tenancy);
+        (asked, tenancy.served.interrupt())
+    });
+    let ([(status, body), (owners, owners_body)], exit) = asked.await.unwrap();
+    assert_eq!((status, owners, exit), (403, 200, Some(0)), "{body} {owners_body}");
+    assert!(body.contains(reason) && body.contains(helps), "{body}");
+}
+
+/// The owner's agent needs no key of the provider's here: the scripted one asks for none.
+#[tokio::test]
+async fn tenants_are_refused_where_only_a_sign_in_exists() {
+    let tenancy = Tenancy::with(Player::ClaudeStream, "deny", |shape| {
+        let settings = shape.at("home/.claude/settings.json");
+        let text = fs::read_to_string(&settings).unwrap().replace("ANTHROPIC_AUTH_TOKEN", "NO_TOKEN");
+        fs::write(settings, text).unwrap();
+        let token = json!({"claudeAiOauth": {
+            "accessToken": "a", "refreshToken": "r", "expiresAt": 99_999_999_999_999_u64,
+            "scopes": ["user:inference"], "subscriptionType": "max",
+        }});
+        fs::write(shape.at("home/.claude/.credentials.json"), token.to_string()).unwrap();
+        shape
+    });
+    is_refused(tenancy.await, "a sign-in cannot be shared", "ANTHROPIC_API_KEY").await;
+}
+
+#[tokio::test]
+async fn tenants_are_refused_without_namespaces() {
+    let landlock = |shape: RealShape| shape.variable("OSTLER_FORCE_JAIL", "landlock");
+    let tenancy = Tenancy::with(Player::ClaudeStream, "deny", landlock).await;
+    is_refused(tenancy, "need a jail by namespaces", "try: ").await;
+}
+
+/// What a version without kinds left: keys without one, and sessions that are the owner's.
+fn remove_kinds(shape: &RealShape) {
+    let rewrite = |path: &std::path::Path, change: &dyn Fn(&mut Value)| {
+        let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        change(&mut value);
+        fs::write(path, value.to_string()).unwrap();
+    };
+    rewrite(&shape.at("ostler/keys.json"), &|keys| {
+        keys["v"] = json!(2);
+        for key in keys["keys"].as_array_mut().unwrap() {
+            key.as_object_mut().unwrap().remove("kind");
+        }
+    });
+    for parked in fs::read_dir(shape.at("ostler/serve/parked")).unwrap().flatten() {
+        if parked.path().extension().is_some_and(|kind| kind == "json") {
+            rewrite(&parked.path(), &|parked| {
+                let terms = parked["terms"].as_object_mut().unwrap();
+                assert!(terms.remove("kind").is_some() && terms.remove("memory").is_some());
+            });
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_parked_before_the_upgrade_goes_on() {
+    let Some(tenancy) = Tenancy::start(Player::ClaudeStream, "deny").await else { return };
+    let tap = tokio::task::spawn_blocking(move || {
+        let path = tenancy.open(tenancy.served.client(&tenancy.owner), "stream");
+        tenancy.ask(tenancy.served.client(&tenancy.owner), &path, "Remember quartz-1.");
+        let Tenancy { shape, tap, served, keys, owner, _provider } = tenancy;
+        assert_eq!(served.interrupt(), Some(0));
+        remove_kinds(&shape);
+        // Without `admin` it is a tenant's now.
+        let served = shape.serve_again(&owner);
+        let tenancy = Tenancy { shape, tap, served, keys, owner, _provider };
+        tenancy.ask(tenancy.served.client(&tenancy.owner), &path, "What was it?");
+        let homes = tenancy.shape.names("ostler/serve/tenants");
+        assert_eq!(homes.len(), 1, "{homes:?}");
+        let Tenancy { tap, served, .. } = tenancy;
+        assert_eq!(served.interrupt(), Some(0));
+        tap
+    });
+    let last = tap.await.unwrap().conversation().pop().unwrap().to_string();
+    assert!(last.contains("quartz-1") && last.contains("What was it?"), "{last}");
 }
