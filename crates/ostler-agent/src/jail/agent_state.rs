@@ -45,6 +45,11 @@ pub(super) fn grant(
     facts: &JailFacts<'_>,
     boundary: &Boundary,
 ) -> Result<StateGrants, JailRefusal> {
+    // In a home that Ostler made, the agent's files are the run's own: all of it is shown already, and what is named there
+    // must not be looked up, because a link may lead from there to the user's files.
+    if facts.own.iter().any(|own| facts.home.starts_with(own)) {
+        return Ok(StateGrants::default());
+    }
     let places = StatePlaces { home: facts.home, variable: facts.variable, workspace: facts.workspace };
     let state = facts.agent.state(&places);
     let folders = find_folders(facts, boundary, &state)?;

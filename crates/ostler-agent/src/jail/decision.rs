@@ -311,6 +311,12 @@ fn warn_of_hidden(facts: &JailFacts<'_>) -> impl Iterator<Item = String> {
 /// Whether a repository may be shown. One around the home directory would show all of it.
 fn is_usable(repository: &Repository, facts: &JailFacts<'_>, boundary: &Boundary) -> bool {
     let parts = [&repository.root, &repository.git_dir, &repository.common_dir];
+    // A key of a tenant grants directories, and not the repository around one.
+    let more = repository.modules.iter().chain(&repository.worktrees).chain(&repository.hooks_path);
+    let is_inside = |path: &PathBuf| path.starts_with(facts.workspace);
+    if facts.resident == Resident::Tenant && !parts.into_iter().chain(more).all(is_inside) {
+        return false;
+    }
     let is_in = |path: &Path| path.starts_with(facts.workspace) || path.starts_with(&repository.root);
     let mut outside = parts.into_iter().filter(|path| !path.starts_with(facts.workspace));
     outside.all(|path| match find_workspace_fault(path, boundary) {

@@ -11,6 +11,7 @@ use super::{
 use crate::agent::Agent;
 use crate::agents::Claude;
 
+#[derive(Clone)]
 pub(super) struct World {
     pub(super) kind: JailKind,
     pub(super) agent: &'static dyn Agent,
