@@ -16,7 +16,7 @@ use ostler_agent::leasing::{Place, Terms};
 use ostler_agent::repository_config::Masking;
 use ostler_process::contain::{Standby, Survivors};
 use ostler_process::seeding::seed;
-use ostler_process::trust::{Decision, Gate};
+use ostler_process::trust::{Decision, Gate, InstructionScope};
 
 use crate::jail::Jailer;
 use crate::live::{Keepsake, Phase, SessionFailure};
@@ -56,6 +56,9 @@ pub struct TrustGate {
     reported: Arc<Mutex<BTreeSet<String>>>,
 }
 
+/// Records that are longer are not compared with a conversation: its history is injected instead.
+const LONGEST_RECORD: u64 = 256 * 1024 * 1024;
+
 /// Warnings that are remembered. Past this number, no new ones are reported.
 const MOST_REPORTED: usize = 1024;
 
@@ -63,6 +66,12 @@ impl TrustGate {
     /// By this gate; `report` prints a warning.
     pub fn new(gate: Gate, report: fn(&str)) -> Self {
         Self { gate, report, reported: Arc::default() }
+    }
+
+    /// The same for agents of tenants, which see nothing above their workspace.
+    pub fn for_tenants(&self) -> Self {
+        let gate = Gate { instructions: InstructionScope::Workspace, ..self.gate.clone() };
+        Self { gate, ..self.clone() }
     }
 
     /// Whether an agent that works there may load what is for it. Reads files: not for the runtime's own thread.
@@ -141,7 +150,7 @@ impl Ground {
     ) -> Result<(), SessionFailure> {
         let variable = |name: &str| self.variable(name);
         let whereabouts = Whereabouts { home: &self.home, variable: &variable, workspace, session: id };
-        let seeded = seed(self.agent, &whereabouts, model, prior);
+        let seeded = seed(self.agent, &whereabouts, model, prior, &self.jailer.files());
         seeded.map(drop).map_err(|error| failure(&error, error.hint()))
     }
 
@@ -172,10 +181,10 @@ impl Ground {
         knows: impl Fn(&[Message]) -> bool,
     ) -> Result<(), SessionFailure> {
         let record = self.record(workspace, id).ok_or_else(|| failed("it has no record".to_owned()))?;
-        let agent = self.agent;
+        let (agent, files) = (self.agent, self.jailer.files());
         // It can be long.
         let read = tokio::task::spawn_blocking(move || {
-            let content = std::fs::read(&record)?;
+            let content = files.read(&record, LONGEST_RECORD)?;
             io::Result::Ok(agent.recorded(&String::from_utf8_lossy(&content)))
         });
         let messages = match read.await {

@@ -2,14 +2,13 @@
 //! workspace and its repository may have changed since the last one.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ostler_agent::agent::{Agent, Enforcement, Permissions};
 use ostler_agent::jail::JailKind;
 use ostler_agent::repository_config::Masking;
+use ostler_process::file_scope::FileScope;
 use ostler_process::run::PlannedJail;
 use ostler_process::trust::Decision;
 
@@ -42,6 +41,11 @@ pub trait Jailer: Send + Sync {
     /// The wall around a process, which is of the kind that [`Jailer::wall`] says. Reads files: not for the runtime's own
     /// thread.
     fn plan(&self, process: &SessionProcess) -> Result<Option<PlannedJail>, SessionFailure>;
+
+    /// Which files the host opens for processes behind the wall.
+    fn files(&self) -> FileScope {
+        FileScope::Anywhere
+    }
 }
 
 /// No process has a wall.
@@ -143,8 +147,9 @@ impl Ground {
                 let private = real_private(&process.private);
                 let jail = jail.with_masks(trust.masks(), &private);
                 // The agent's own directories are private already, but for those of a rehearsal.
-                let is_shared =
-                    |folder: &PathBuf| jail.host_path(folder) == *folder && is_real_directory(folder);
+                let is_shared = |folder: &PathBuf| {
+                    jail.host_path(folder) == *folder && is_real_directory(folder, &jail.files)
+                };
                 match state_folder.filter(is_shared) {
                     Some(folder) => jail.with_own_directory(folder, private.join("terminal")),
                     None => jail,
@@ -163,9 +168,8 @@ fn real_private(private: &Path) -> PathBuf {
 }
 
 /// Whether a directory is there, if need be made, and reached without a link.
-fn is_real_directory(path: &Path) -> bool {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.is_ok() && path.canonicalize().is_ok_and(|real| real == path)
+fn is_real_directory(path: &Path, files: &FileScope) -> bool {
+    files.create_directory(path).is_ok() && path.canonicalize().is_ok_and(|real| real == path)
 }
 
 /// Only namespaces can mask files.

@@ -35,15 +35,13 @@ impl Tenants for NoTenants {
 impl Ground {
     /// What sessions on these terms need.
     pub(crate) fn for_terms(&self, terms: &Terms) -> Result<Cow<'_, Self>, SessionFailure> {
-        let memory = match terms.memory {
-            KeyMemory::On => self.tenants.memory(terms),
-            KeyMemory::Off => None,
+        let mut ground = match terms.kind {
+            KeyKind::Owner => Cow::Borrowed(self),
+            KeyKind::Tenant => Cow::Owned(self.tenants.prepare(self, &terms.tenant)?),
         };
-        let ground = match (terms.kind, &memory) {
-            (KeyKind::Owner, None) => return Ok(Cow::Borrowed(self)),
-            (KeyKind::Owner, Some(_)) => self.clone(),
-            (KeyKind::Tenant, _) => self.tenants.prepare(self, &terms.tenant)?,
-        };
-        Ok(Cow::Owned(Self { memory, ..ground }))
+        if terms.memory == KeyMemory::On {
+            ground.to_mut().memory = self.tenants.memory(terms);
+        }
+        Ok(ground)
     }
 }

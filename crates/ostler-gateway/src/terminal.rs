@@ -3,7 +3,8 @@
 
 use std::ffi::OsString;
 use std::future::Future as _;
-use std::path::PathBuf;
+use std::io::{self, Read as _, Seek as _};
+use std::path::{Path, PathBuf};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use ostler_agent::leasing::Terms;
 use ostler_agent::terminal::Status;
 use ostler_agent::typing::Unsendable;
 use ostler_agent::watchdog;
+use ostler_process::file_scope::FileScope;
 use ostler_process::profile::{ProfileLink, write_launch};
 use ostler_process::run::launched;
 use ostler_process::stream::memory_of;
@@ -32,6 +34,9 @@ use crate::session_memory::{CaptureRequest, capture_whole};
 
 /// How long a program whose turn is over may take to say that it takes a prompt. It takes a tenth of a second.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+
+/// How much of what was added to a record is looked at for prompts of people.
+const MOST_ADDED: u64 = 16 * 1024 * 1024;
 
 /// Starts sessions of one agent on terminals.
 pub struct Terminals(pub Ground);
@@ -103,7 +108,7 @@ impl Terminals {
             jail,
         });
         let session = session.await.map_err(|error| failure(&error, error.hint()))?;
-        let left_at = record.as_deref().map_or(0, length);
+        let left_at = record.as_deref().map_or(0, |record| length(record, &ground.jailer.files()));
         Ok(TerminalSession {
             session,
             turn: None,
@@ -169,8 +174,20 @@ impl Start for Terminals {
     }
 }
 
-fn length(record: &std::path::Path) -> u64 {
-    std::fs::metadata(record).map_or(0, |about| about.len())
+fn length(record: &Path, files: &FileScope) -> u64 {
+    files.open(record).and_then(|file| file.metadata()).map_or(0, |about| about.len())
+}
+
+/// What was added to a record; `None` if it is shorter than it was.
+fn read_added(record: &Path, files: &FileScope, from: u64) -> io::Result<Option<String>> {
+    let mut file = files.open(record)?;
+    if file.metadata()?.len() < from {
+        return Ok(None);
+    }
+    file.seek(io::SeekFrom::Start(from))?;
+    let mut added = Vec::new();
+    file.take(MOST_ADDED).read_to_end(&mut added)?;
+    Ok(Some(String::from_utf8_lossy(&added).into_owned()))
 }
 
 fn phase_of(unsendable: &Unsendable) -> Phase {
@@ -197,10 +214,9 @@ impl TerminalSession {
             return true;
         }
         let Some(record) = &self.record else { return false };
-        let Ok(content) = std::fs::read(record) else { return self.left_at > 0 };
-        let from = usize::try_from(self.left_at).unwrap_or(usize::MAX);
-        let Some(new) = content.get(from..) else { return true };
-        let new = String::from_utf8_lossy(new);
+        let added = read_added(record, &self.ground.jailer.files(), self.left_at);
+        let Ok(added) = added else { return self.left_at > 0 };
+        let Some(new) = added else { return true };
         let mut records = new.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         records.any(|record| record["type"] == "user")
     }
@@ -247,7 +263,8 @@ impl LiveSession for TerminalSession {
             Some(Happening::Event(event)) => {
                 if let AgentEvent::TurnEnded(end) = &event {
                     self.turn = None;
-                    self.left_at = self.record.as_deref().map_or(0, length);
+                    let files = self.ground.jailer.files();
+                    self.left_at = self.record.as_deref().map_or(0, |record| length(record, &files));
                     self.typed = self.session.seat().typed();
                     debug_assert_ne!(*end, TurnOutcome::Called);
                 }

@@ -16,6 +16,9 @@ use crate::private::PrivateFolder;
 use crate::redaction::Policy;
 use crate::transcript::{self, Found, HOOK_BUDGET, Request};
 
+/// A link in the place of a database, or of its journal, would have another one read.
+const UNREADABLE: &str = "the agent keeps a database, which is not read where an agent may have replaced it";
+
 /// What to take down.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
@@ -51,14 +54,15 @@ pub enum HandedOver {
 
 impl Wanted {
     /// What is asked of the transcript.
-    pub fn request<'a>(&'a self, policy: Policy, budget: u64) -> Request<'a> {
+    pub fn request<'a>(&'a self, place: &'a Place, budget: u64) -> Request<'a> {
         Request {
             path: &self.path,
+            below: place.records(),
             origin: self.origin,
             session: self.session.as_deref(),
             cwd: self.cwd.as_deref(),
             current_dir: self.current_dir.as_deref(),
-            policy,
+            policy: policy(place),
             budget,
         }
     }
@@ -102,6 +106,9 @@ pub fn defer(place: &Place, wanted: &Wanted) -> io::Result<Deferred> {
     let origin = wanted.origin();
     // Its rows are read by whoever drains: a hook opens no database.
     if origin == Origin::OpenCode || !wanted.path.exists() {
+        if origin == Origin::OpenCode && place.records().is_some() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, UNREADABLE));
+        }
         let name = deferral::write(&deferred, &wanted.session(), &[], now)?;
         return Ok(Deferred { path: Some(place.deferred().join(name)), events: 0 });
     }
@@ -109,7 +116,7 @@ pub fn defer(place: &Place, wanted: &Wanted) -> io::Result<Deferred> {
     let session = wanted.session();
     let before = cursor::load(&cursors, &cursor::name(&session.source, &session.id));
     let wanted = Wanted { origin: Some(origin), ..wanted.clone() };
-    let found = transcript::read(wanted.request(policy(place), HOOK_BUDGET), before.clone())?;
+    let found = transcript::read(wanted.request(place, HOOK_BUDGET), before.clone())?;
     let Found { session, events, cursor, .. } = found;
     let path = if events.is_empty() {
         None

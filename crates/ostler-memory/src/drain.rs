@@ -187,7 +187,8 @@ fn one(
         transcript: lines.header.transcript.clone(),
     };
     sum.add(store.insert_from_spool(&session, &lines.events, name)?);
-    if session.source == Origin::OpenCode.name() && lines.events.is_empty() {
+    let is_database = session.source == Origin::OpenCode.name() && lines.events.is_empty();
+    if is_database && place.records().is_none() {
         let policy = capture::policy(place);
         if let Ok(found) = opencode::read(Path::new(&session.transcript), Some(&session.id), policy) {
             for (mut found, events) in found {
@@ -291,7 +292,6 @@ fn catch_up(
     held: &HashSet<String>,
 ) -> Result<(), StoreError> {
     let Ok(folder) = PrivateFolder::open(&place.cursors()) else { return Ok(()) };
-    let policy = capture::policy(place);
     let mut names = folder.names().unwrap_or_default();
     if time.is_short() {
         // A clock that went backwards makes none older.
@@ -318,7 +318,7 @@ fn catch_up(
             current_dir: None,
         };
         let mut from = Some(before.clone());
-        while let Ok(found) = transcript::read(wanted.request(policy, STRIDE), from.clone()) {
+        while let Ok(found) = transcript::read(wanted.request(place, STRIDE), from.clone()) {
             sum.add(store.insert(&found.session, &found.events)?);
             reached("catch_up.committed");
             if Some(&found.cursor) != from.as_ref() {

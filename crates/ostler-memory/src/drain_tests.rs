@@ -64,3 +64,35 @@ fn what_was_said_later_does_not_overtake_what_another_one_puts_in() {
     let said: Vec<String> = store.around(1, 9, 9).unwrap().into_iter().map(|message| message.text).collect();
     assert_eq!(said, ["Turn 0", "Turn 1", "Turn 2"]);
 }
+
+/// An agent that writes in the directory of its records may replace one of them, or the directory, by a link.
+#[test]
+fn a_record_that_became_a_link_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let (path, other) = (home.join("records/s.jsonl"), folder.path().join("other/s.jsonl"));
+    for path in [&path, &other] {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    }
+    std::fs::write(&path, line(0)).unwrap();
+    std::fs::write(&other, line(0) + &line(1)).unwrap();
+    let place = Place::new(folder.path().join("memory")).with_records_below(home.clone());
+    let wanted = Wanted { path: path.clone(), origin: Some(Origin::Claude), ..Wanted::default() };
+    assert_eq!(capture::defer(&place, &wanted).unwrap().events, 1, "its own record is captured");
+    let mut store = Store::open(&place, PATIENT).unwrap();
+    let messages = |store: &mut Store| {
+        drain(&place, store, None).unwrap();
+        store.totals().unwrap().messages
+    };
+    assert_eq!(messages(&mut store), 1);
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink(&other, &path).unwrap();
+    assert!(capture::defer(&place, &wanted).is_err());
+    assert_eq!(messages(&mut store), 1);
+    std::fs::remove_dir_all(home.join("records")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("other"), home.join("records")).unwrap();
+    assert!(capture::defer(&place, &wanted).is_err());
+    assert_eq!(messages(&mut store), 1);
+    let database = Wanted { path: home.join("opencode.db"), origin: Some(Origin::OpenCode), ..wanted };
+    assert!(capture::defer(&place, &database).is_err(), "a database is not opened");
+}

@@ -61,7 +61,7 @@ pub fn ingest(place: &Place, store: &mut Store, wanted: &Wanted, from: From) -> 
         From::Cursor => cursors.as_ref().and_then(|cursors| cursor::load(cursors, &name)),
     };
     loop {
-        let found = match transcript::read(wanted.request(policy, STRIDE), cursor.clone()) {
+        let found = match transcript::read(wanted.request(place, STRIDE), cursor.clone()) {
             Ok(found) => found,
             Err(error) => {
                 sum.fail(match error.kind() {

@@ -9,12 +9,24 @@ use crate::key::{self, Passphrase};
 pub struct Place {
     root: PathBuf,
     passphrase: Option<Passphrase>,
+    records: Option<PathBuf>,
 }
 
 impl Place {
     /// Below this folder, which need not exist.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), passphrase: None }
+        Self { root: root.into(), passphrase: None, records: None }
+    }
+
+    /// The same, for agents that keep their records below this directory and write whatever they like there: no link in it
+    /// is followed, and no database in it is opened.
+    pub fn with_records_below(self, directory: PathBuf) -> Self {
+        Self { records: Some(directory), ..self }
+    }
+
+    /// The directory below which records are read; `None` if they are read wherever they are.
+    pub(crate) fn records(&self) -> Option<&Path> {
+        self.records.as_deref()
     }
 
     /// The same, for somebody who knows the passphrase.

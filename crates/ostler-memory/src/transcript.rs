@@ -3,14 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Component, Path};
 
 use jiff::Timestamp;
 use memchr::{memchr, memrchr};
 use ostler_agent::framer::{Frame, Framer};
 use ostler_agent::record::Record;
 use ostler_agent::remembering::{Kind, Origin, Remembered};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, openat};
 use sha2::{Digest as _, Sha256};
 
 use crate::cursor::Cursor;
@@ -25,6 +25,8 @@ const LONGEST_LINE: usize = 8 * 1024 * 1024;
 
 const CHUNK: usize = 64 * 1024;
 
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
 /// How much of the beginning tells one file from another.
 const HEAD: u64 = 1024;
 
@@ -33,6 +35,8 @@ const HEAD: u64 = 1024;
 pub struct Request<'a> {
     /// The file.
     pub path: &'a Path,
+    /// The directory that it must be below, reached through no link from there.
+    pub below: Option<&'a Path>,
     /// Whose it is, if that is known.
     pub origin: Option<Origin>,
     /// The session, if that is known.
@@ -95,7 +99,10 @@ pub fn session_of(path: &Path, origin: Origin) -> String {
 /// Reads on from where the cursor stands, or from the beginning if the file is another one. Never reads a line that is
 /// not complete.
 pub fn read(request: Request<'_>, from: Option<Cursor>) -> io::Result<Found> {
-    let file = open(request.path)?;
+    let file = match request.below {
+        Some(directory) => open_below(directory, request.path)?,
+        None => open(request.path)?,
+    };
     let about = file.metadata()?;
     if !about.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
@@ -266,6 +273,22 @@ pub fn event(
 fn open(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// Opens a file below a directory, step by step and through no link: whoever writes there does not decide what is read.
+fn open_below(directory: &Path, path: &Path) -> io::Result<File> {
+    let outside = || io::Error::new(io::ErrorKind::PermissionDenied, "not one of the agent's files");
+    let steps = path.strip_prefix(directory).map_err(|_| outside())?;
+    let (mut handle, mut steps) =
+        (rustix::fs::open(directory, DIRECTORY, Mode::empty())?, steps.components().peekable());
+    while let Some(Component::Normal(name)) = steps.next() {
+        if steps.peek().is_none() {
+            let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            return Ok(File::from(openat(&handle, name, flags, Mode::empty())?));
+        }
+        handle = openat(&handle, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    Err(outside())
 }
 
 fn head_hash(file: &File, length: u64) -> io::Result<String> {

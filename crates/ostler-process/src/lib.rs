@@ -21,6 +21,7 @@ pub mod contain;
 #[cfg(target_os = "linux")]
 pub mod control;
 pub mod figures;
+pub mod file_scope;
 mod group;
 pub mod host;
 pub mod install;

@@ -3,29 +3,30 @@
 //! by the next start.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::{Launch, PrivateFile};
 use ostler_agent::profile::{InvalidSettings, PREFIX, Profile};
 
+use crate::file_scope::{FileScope, ScopedDirectory};
 use crate::run::{PlannedJail, PrivateError, write_private};
+
+/// Settings are some kilobytes.
+const LONGEST_SETTINGS: u64 = 16 * 1024 * 1024;
 
 /// The link to a profile, if a launch has one. Removed when it is dropped.
 #[derive(Debug, Default)]
 pub struct ProfileLink {
-    link: Option<PathBuf>,
+    link: Option<(ScopedDirectory, String)>,
 }
 
 impl Drop for ProfileLink {
     fn drop(&mut self) {
-        if let Some(link) = &self.link
-            && let Err(error) = std::fs::remove_file(link)
-            && error.kind() != io::ErrorKind::NotFound
+        if let Some((folder, link)) = &self.link
+            && let Err(error) = folder.remove_file(Path::new(link))
         {
-            tracing::warn!(%error, link = %link.display(), "the link to an agent's settings could not be removed");
+            tracing::warn!(%error, link, "the link to an agent's settings could not be removed");
         }
     }
 }
@@ -41,19 +42,24 @@ pub fn write_launch(
     write_private(private, &[], &launch.files)?;
     let Some(profile) = &launch.profile else { return Ok(ProfileLink::default()) };
     let folder = place(profile, env);
-    let content = content(profile, &folder)?;
+    let files = jail.map(|jail| jail.files.clone()).unwrap_or_default();
+    let content = content(profile, &folder, &files)?;
     write_private(private, &[], &[PrivateFile { path: profile.path.clone(), content }])?;
-    remove_dangling(&folder);
+    if files == FileScope::Anywhere {
+        remove_dangling(&folder);
+    }
     let inside = jail.map_or_else(|| folder.clone(), |jail| jail.host_path(&folder));
     // The one below the home directory is made if it is missing, as the agent does.
-    if inside != folder || folder.ends_with(profile.below_home) {
-        DirBuilder::new().recursive(true).mode(0o700).create(&inside).map_err(PrivateError::at(&inside))?;
-    }
-    let link = inside.join(&profile.link);
+    let is_made = inside != folder || folder.ends_with(profile.below_home);
+    let opened = match is_made {
+        true => files.create_directory(&inside),
+        false => files.open_directory(&inside),
+    };
+    let opened = opened.map_err(PrivateError::at(&inside))?;
     // Of a process before this one, in the same private folder.
-    let _ = std::fs::remove_file(&link);
-    symlink(&profile.path, &link).map_err(PrivateError::at(&link))?;
-    Ok(ProfileLink { link: Some(link) })
+    let linked = opened.replace_link(Path::new(&profile.link), &profile.path);
+    linked.map_err(PrivateError::at(&inside.join(&profile.link)))?;
+    Ok(ProfileLink { link: Some((opened, profile.link.clone())) })
 }
 
 /// A warning if settings of the project in `workspace` would overrule the launch's instructions. The user's own settings,
@@ -64,7 +70,9 @@ pub fn overrule_warning(launch: &Launch, workspace: &Path, env: &[(OsString, OsS
     let mut projects = workspace.ancestors().map(|folder| folder.join(profile.project));
     let is_overruled = |path: PathBuf| {
         let is_own = own.is_some() && path.canonicalize().ok() == own;
-        !is_own && std::fs::read_to_string(path).is_ok_and(|settings| profile.is_overruled_by(&settings))
+        // Whoever works there may have put anything under that name.
+        let settings = || FileScope::Anywhere.read(&path, LONGEST_SETTINGS).ok();
+        !is_own && settings().is_some_and(|text| profile.is_overruled_by(&String::from_utf8_lossy(&text)))
     };
     projects.any(is_overruled).then(|| profile.overrule_warning())
 }
@@ -80,11 +88,11 @@ fn place(profile: &Profile, env: &[(OsString, OsString)]) -> PathBuf {
     })
 }
 
-fn content(profile: &Profile, folder: &Path) -> Result<String, PrivateError> {
+fn content(profile: &Profile, folder: &Path, files: &FileScope) -> Result<String, PrivateError> {
     let read = |name: &str| {
         let path = folder.join(name);
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(text)),
+        match files.read(&path, LONGEST_SETTINGS) {
+            Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(PrivateError::at(&path)(error)),
         }
@@ -110,7 +118,7 @@ fn remove_dangling(folder: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use ostler_agent::agent::{Agent as _, Task};
     use ostler_agent::agents::Codex;

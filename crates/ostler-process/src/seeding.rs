@@ -1,14 +1,14 @@
 //! Writes an agent's record of a session before the agent does: a conversation that it is to know. Whole or not at all,
 //! for its owner alone, and never over a record that is there.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use ostler_agent::agent::{Agent, Seed, TranscriptPlace, Whereabouts};
 use ostler_agent::canonical::Message;
 use uuid::Uuid;
+
+use crate::file_scope::{FileScope, split};
 
 /// A session that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +70,7 @@ pub fn seed(
     whereabouts: &Whereabouts<'_>,
     model: Option<&str>,
     messages: &[Message],
+    files: &FileScope,
 ) -> Result<Seeded, SeedError> {
     let session = whereabouts.session;
     // With hyphens, as agents write it: only that is a name of a file that they find.
@@ -89,7 +90,11 @@ pub fn seed(
         id: &|| Uuid::new_v4().to_string(),
     });
     let content = content.ok_or_else(unable)?;
-    match write(&path, &content) {
+    let written = split(&path).and_then(|(folder, name)| {
+        // Not over what is there: a rename would be.
+        files.create_directory(folder)?.create_file(name, content.as_bytes())
+    });
+    match written {
         Ok(()) => Ok(Seeded { path, length: content.len() as u64 }),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(SeedError::Taken { session: session.to_owned() })
@@ -98,27 +103,11 @@ pub fn seed(
     }
 }
 
-/// Under another name first. A link fails where a name is taken, which a rename does not.
-fn write(path: &Path, content: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    // Not the name of a record: nobody takes it for one.
-    let draft = folder.join(format!(".{}.draft", Uuid::new_v4()));
-    let written = (|| {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        file.write_all(content.as_bytes())?;
-        file.sync_data()?;
-        fs::hard_link(&draft, path)
-    })();
-    match fs::remove_file(&draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound && written.is_ok() => Err(error),
-        Ok(()) | Err(_) => written,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
 
     use ostler_agent::agents::{Claude, ClaudeTerminal, Codex};
     use ostler_agent::canonical::read;
@@ -140,7 +129,14 @@ mod tests {
     #[test]
     fn a_session_is_written_for_its_owner_alone() {
         let home = tempfile::tempdir().unwrap();
-        let seeded = seed(&ClaudeTerminal, &whereabouts(home.path(), SESSION), None, &messages()).unwrap();
+        let seeded = seed(
+            &ClaudeTerminal,
+            &whereabouts(home.path(), SESSION),
+            None,
+            &messages(),
+            &FileScope::Anywhere,
+        )
+        .unwrap();
         let folder = home.path().join(".claude/projects/-srv-a-b");
         assert_eq!(seeded.path, folder.join(format!("{SESSION}.jsonl")));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -156,9 +152,12 @@ mod tests {
     #[test]
     fn what_is_there_is_not_touched() {
         let home = tempfile::tempdir().unwrap();
-        let seeded = seed(&Claude, &whereabouts(home.path(), SESSION), None, &messages()).unwrap();
+        let seeded =
+            seed(&Claude, &whereabouts(home.path(), SESSION), None, &messages(), &FileScope::Anywhere)
+                .unwrap();
         let before = fs::read(&seeded.path).unwrap();
-        let again = seed(&Claude, &whereabouts(home.path(), SESSION), None, &messages());
+        let again =
+            seed(&Claude, &whereabouts(home.path(), SESSION), None, &messages(), &FileScope::Anywhere);
         assert!(matches!(again, Err(SeedError::Taken { .. })), "{again:?}");
         assert_eq!(fs::read(&seeded.path).unwrap(), before);
         assert_eq!(fs::read_dir(seeded.path.parent().unwrap()).unwrap().count(), 1);
@@ -170,7 +169,8 @@ mod tests {
         for session in
             ["../x", "", "7F1F3A64-6F0D-4F8F-9F39-0F4AD9B0B0A1", "7f1f3a646f0d4f8f9f390f4ad9b0b0a1"]
         {
-            let refused = seed(&Claude, &whereabouts(home.path(), session), None, &messages());
+            let refused =
+                seed(&Claude, &whereabouts(home.path(), session), None, &messages(), &FileScope::Anywhere);
             assert!(matches!(refused, Err(SeedError::NotAnId { .. })), "{session}: {refused:?}");
         }
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
@@ -179,7 +179,8 @@ mod tests {
     #[test]
     fn an_agent_that_takes_none_says_so() {
         let home = tempfile::tempdir().unwrap();
-        let refused = seed(&Codex, &whereabouts(home.path(), SESSION), None, &messages());
+        let refused =
+            seed(&Codex, &whereabouts(home.path(), SESSION), None, &messages(), &FileScope::Anywhere);
         assert!(matches!(refused, Err(SeedError::Unable { agent: "codex" })), "{refused:?}");
     }
 }

@@ -34,6 +34,18 @@ pub struct Gate {
     pub homes: Vec<PathBuf>,
     /// Whether files that no option of an agent stops are masked where it runs.
     pub masking: Masking,
+    /// Whose instructions are read for an agent that may not read them itself.
+    pub instructions: InstructionScope,
+}
+
+/// From where instructions are read for an agent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InstructionScope {
+    /// The repository around the workspace.
+    #[default]
+    Repository,
+    /// The workspace alone: an agent of a tenant sees nothing above it.
+    Workspace,
 }
 
 /// Whether an agent may load what a repository brings for it.
@@ -179,7 +191,8 @@ impl Inspection {
 impl Gate {
     /// With the trust that is stored there, for a user with this home, and nothing masked.
     pub fn new(store: PathBuf, home: Option<PathBuf>) -> Self {
-        Self { store, homes: home.into_iter().collect(), masking: Masking::Unavailable }
+        let (masking, instructions) = (Masking::Unavailable, InstructionScope::Repository);
+        Self { store, homes: home.into_iter().collect(), masking, instructions }
     }
 
     /// With another home besides.
@@ -237,13 +250,26 @@ impl Gate {
         Ok(Decision::Untrusted(Untrusted {
             only_masked: only_masked.map(|(file, _)| file.clone()).collect(),
             problem: problem.map(Problem::to_string),
-            instructions: instructions::read(agent.instruction_files(), &inspection.repository, workspace),
+            instructions: self.read_instructions(agent, &inspection.repository, workspace),
             directories,
             directory: workspace.to_owned(),
             masking: self.masking,
             masks: masks_for(loader, &inspection, problem),
             files: files.into_iter().map(|(file, _)| file).collect(),
         }))
+    }
+
+    fn read_instructions(
+        &self,
+        agent: &dyn Agent,
+        repository: &Repository,
+        workspace: &Path,
+    ) -> Option<String> {
+        let files = agent.instruction_files();
+        match self.instructions {
+            InstructionScope::Repository => instructions::read(files, repository, workspace),
+            InstructionScope::Workspace => instructions::read(files, &Repository::at(workspace), workspace),
+        }
     }
 
     /// Whether the user trusts a project's own configuration of Ostler, with this content.

@@ -14,6 +14,8 @@ use ostler_agent::jail::{GitFacts, StateCopy, Wanted};
 use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::file_scope::FileScope;
+
 pub use nested::{DEEPEST, MOST_DIRECTORIES, MOST_ENTRIES};
 
 /// The repositories around and in a workspace, whose links are resolved.
@@ -49,7 +51,8 @@ pub fn read_settings(file: &Path) -> Option<String> {
     let is_text = |kind: &str| ["json", "jsonc", "md", "toml"].contains(&kind);
     file.extension().and_then(OsStr::to_str).filter(|kind| is_text(kind))?;
     let found = file.symlink_metadata().ok()?;
-    (found.is_file() && found.len() <= LONGEST_SETTINGS).then(|| std::fs::read_to_string(file).ok())?
+    let read = || String::from_utf8(FileScope::Anywhere.read(file, LONGEST_SETTINGS).ok()?).ok();
+    found.is_file().then(read)?
 }
 
 /// Copies files that a run begins with, unless it has them already. One that is a link is not copied: whoever made the

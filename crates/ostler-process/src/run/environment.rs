@@ -1,13 +1,15 @@
 //! What an agent finds around itself: variables and private files.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use ostler_agent::agent::{Agent, Launch, PrivateFile, Setup};
 use ostler_agent::remembering::{HOOKS_OFF, HOOKS_VARIABLE};
+
+use crate::file_scope::{FileScope, split};
 
 /// Variables with which an outer agent tells its children about itself. An agent that finds them behaves as its child.
 const OF_AN_OUTER_AGENT: [&str; 4] = ["CLAUDECODE", "CLAUDE_PID", "CLAUDE_EFFORT", "AI_AGENT"];
@@ -230,19 +232,20 @@ fn is_of_an_outer_agent(name: &OsStr, is_inside: bool) -> bool {
     OF_AN_OUTER_AGENT.contains(&name) || is_its_own
 }
 
-/// Makes a folder, folders and files that only their owner can read.
+/// Makes a folder, folders and files that only their owner can read. An agent may have written in `root` before: below it,
+/// no link is followed.
 pub fn write_private(root: &Path, folders: &[PathBuf], files: &[PrivateFile]) -> Result<(), PrivateError> {
-    let parents = files.iter().filter_map(|file| file.path.parent());
-    for folder in [root].into_iter().chain(folders.iter().map(PathBuf::as_path)).chain(parents) {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|source| PrivateError { path: folder.to_owned(), source })?;
+    DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(PrivateError::at(root))?;
+    let below = FileScope::Below(vec![root.to_owned()]);
+    let scope = |path: &Path| if path.starts_with(root) { &below } else { &FileScope::Anywhere };
+    for folder in folders {
+        scope(folder).create_directory(folder).map_err(PrivateError::at(folder))?;
     }
     for file in files {
-        let mut options = OpenOptions::new();
-        let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&file.path);
-        opened
-            .and_then(|mut opened| opened.write_all(file.content.as_bytes()))
-            .map_err(|source| PrivateError { path: file.path.clone(), source })?;
+        let written = split(&file.path).and_then(|(folder, name)| {
+            scope(&file.path).create_directory(folder)?.replace_file(name, file.content.as_bytes())
+        });
+        written.map_err(PrivateError::at(&file.path))?;
     }
     Ok(())
 }
@@ -291,6 +294,28 @@ mod tests {
         let setup = Setup { env: vec![("HOME".to_owned(), "/t".to_owned())], ..Setup::default() };
         let want = [("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("LC_ALL", "C"), ("HOME", "/t")];
         assert_eq!(for_tenant(ours, Path::new("/h"), &setup), variables(&want));
+    }
+
+    /// An agent that worked there before may have put links in the place of its files and directories.
+    #[test]
+    fn what_is_written_for_an_agent_goes_through_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("agent")).unwrap();
+        std::fs::create_dir_all(at("owner")).unwrap();
+        std::fs::write(at("owner/file"), "the owner's").unwrap();
+        std::os::unix::fs::symlink(at("owner/file"), at("agent/file")).unwrap();
+        std::os::unix::fs::symlink(at("owner"), at("agent/folder")).unwrap();
+        let write = |name: &str| {
+            let file = PrivateFile { path: at(name), content: "new".to_owned() };
+            write_private(&at("agent"), &[], &[file])
+        };
+        write("agent/file").unwrap();
+        assert!(write("agent/folder/file").is_err());
+        assert!(write_private(&at("agent"), &[at("agent/folder/deep")], &[]).is_err());
+        let read = |name: &str| std::fs::read_to_string(at(name)).unwrap();
+        assert_eq!((read("agent/file"), read("owner/file")), ("new".to_owned(), "the owner's".to_owned()));
+        assert_eq!(std::fs::read_dir(at("owner")).unwrap().count(), 1);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use ostler_agent::jail::{Access, JailKind, JailPolicy, JailReport, Rule, RunJail
 use tokio::sync::Mutex;
 
 use crate::contain::{Ahead, Contained, Spawn, StartError};
+use crate::file_scope::FileScope;
 use crate::jail::facts::{copy_state, create_directories, real_path};
 use crate::jail::layers::Layers;
 use crate::jail::{Canary, Jail, Namespaces, SignInSync};
@@ -23,6 +24,8 @@ pub struct PlannedJail {
     pub kind: JailKind,
     /// What it lets through.
     pub decision: RunJail,
+    /// Which files the host opens for the processes.
+    pub files: FileScope,
     /// What the processes must not reach. It is there as long as the run.
     pub canary: Canary,
     wall: Mutex<Wall>,
@@ -55,7 +58,13 @@ impl PlannedJail {
     /// A wall that no process stands behind yet.
     pub fn new(kind: JailKind, decision: RunJail, canary: Canary) -> Self {
         let (wall, sign_in) = (Mutex::default(), OnceLock::new());
-        Self { kind, decision, canary, wall, empty: PathBuf::new(), sign_in, _layers: None }
+        let files = FileScope::Anywhere;
+        Self { kind, decision, files, canary, wall, empty: PathBuf::new(), sign_in, _layers: None }
+    }
+
+    /// With only these files opened for the processes.
+    pub fn with_files(self, files: FileScope) -> Self {
+        Self { files, ..self }
     }
 
     /// With the layers that its decision names.

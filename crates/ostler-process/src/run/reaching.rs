@@ -42,6 +42,7 @@ impl<'a> Run<'a> {
                 env,
                 workspace: plan.workspace.clone(),
                 policy: plan.jail.as_ref().and_then(|jail| jail.substitutes()).cloned(),
+                files: plan.jail.as_ref().map(|jail| jail.files.clone()).unwrap_or_default(),
             },
             own_pid: child.own_pid().unwrap_or(child.pid()),
             pid: child.pid(),

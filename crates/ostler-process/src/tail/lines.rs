@@ -1,12 +1,13 @@
 //! The lines of one file that grows.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use ostler_agent::framer::{Frame, Framer, LONGEST_LINE};
-use rustix::fs::OFlags;
+
+use crate::file_scope::FileScope;
 
 /// How much one call reads: from the cache that takes a fraction of a millisecond, so a loop may do it between two
 /// events.
@@ -23,6 +24,7 @@ const REMEMBERED_BYTES: usize = 64;
 #[derive(Debug)]
 pub struct Lines {
     path: PathBuf,
+    files: FileScope,
     /// What was handed to the framer so far.
     read_to: u64,
     /// Where the line begins that is not complete yet.
@@ -50,8 +52,20 @@ impl Lines {
     /// Begins at an offset. Should it be within a line, then that line is not left out: it was not complete when the
     /// offset was taken. The file need not be there yet.
     pub fn at(path: impl Into<PathBuf>, offset: u64) -> Self {
-        let framer = Framer::default();
-        Self { path: path.into(), read_to: offset, line_at: offset, framer, remembered: Vec::new(), id: None }
+        Self::within(FileScope::Anywhere, path, offset)
+    }
+
+    /// The same, for a file that is opened only within `files`.
+    pub fn within(files: FileScope, path: impl Into<PathBuf>, offset: u64) -> Self {
+        Self {
+            path: path.into(),
+            files,
+            read_to: offset,
+            line_at: offset,
+            framer: Framer::default(),
+            remembered: Vec::new(),
+            id: None,
+        }
     }
 
     /// The file.
@@ -67,15 +81,12 @@ impl Lines {
     /// Hands every line that is complete by now to `sink`, in order, each once; at most 1 MiB is read. A file that is
     /// not there has no lines. After an error, what was handed on is not handed on again.
     pub fn read(&mut self, mut sink: impl FnMut(Frame<'_>)) -> io::Result<Progress> {
-        let file = match open(&self.path) {
+        let file = match self.files.open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(self.lost()),
             Err(error) => return Err(error),
         };
         let found = file.metadata()?;
-        if !found.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
-        }
         let id = (found.dev(), found.ino());
         let is_another = self.id.is_some_and(|known| known != id);
         if is_another || found.len() < self.read_to || !self.is_continued(&file)? {
@@ -134,14 +145,8 @@ impl Lines {
     }
 
     fn start_over(&mut self) {
-        *self = Self::at(std::mem::take(&mut self.path), 0);
+        *self = Self::within(std::mem::take(&mut self.files), std::mem::take(&mut self.path), 0);
     }
-}
-
-/// A pipe of that name must not hold us.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 /// Where the line begins that the offset is in. Within a line that is too long to be read there is nothing to lose.

@@ -13,10 +13,14 @@ use ostler_agent::record::Record;
 use ostler_agent::terminal::{Interactive, StateFile};
 use serde_json::Value;
 
+use crate::file_scope::FileScope;
 use crate::tail::{Lines, Place, Progress, Tail};
 
 /// How often a file is read on in one go, 1 MiB each time. What is left is read when it grows again.
 const MOST_READS: usize = 256;
+
+/// A file that says what a program is doing has some hundred bytes.
+const LONGEST_STATE: u64 = 1024 * 1024;
 
 /// Where a program finds what it keeps.
 #[derive(Debug, Clone)]
@@ -27,6 +31,8 @@ pub struct Whence {
     pub workspace: PathBuf,
     /// What a jail has in the place of other files.
     pub policy: Option<JailPolicy>,
+    /// Which of its files are read.
+    pub files: FileScope,
 }
 
 impl Whence {
@@ -105,9 +111,12 @@ impl Files {
         }
         let offset = match known {
             Known::Nothing => 0,
-            Known::All => fs::metadata(&path).map_or(0, |found| found.len()),
+            Known::All => {
+                let found = self.whence.files.open(&path).and_then(|file| file.metadata());
+                found.map_or(0, |found| found.len())
+            }
         };
-        self.readers.insert(path.clone(), Lines::at(&path, offset));
+        self.readers.insert(path.clone(), Lines::within(self.whence.files.clone(), &path, offset));
         self.main = Some(path);
     }
 
@@ -123,7 +132,7 @@ impl Files {
 
     /// What the program says it is doing. None while it does not, or if the file is another process's.
     pub(super) fn state(&self) -> Option<StateFile> {
-        let state = self.interactive.state(&fs::read(&self.state).ok()?)?;
+        let state = self.interactive.state(&self.whence.files.read(&self.state, LONGEST_STATE).ok()?)?;
         let is_other = state.pid.is_some_and(|pid| pid != self.pid)
             || state.began.zip(self.began).is_some_and(|(told, known)| told != known);
         (!is_other).then_some(state)
@@ -131,7 +140,9 @@ impl Files {
 
     /// The records that are new in a file.
     pub(super) fn records(&mut self, path: &Path) -> Vec<Value> {
-        let lines = self.readers.entry(path.to_owned()).or_insert_with(|| Lines::at(path, 0));
+        let files = &self.whence.files;
+        let new = || Lines::within(files.clone(), path, 0);
+        let lines = self.readers.entry(path.to_owned()).or_insert_with(new);
         let (mut records, mut garbled) = (Vec::new(), 0);
         for _ in 0..MOST_READS {
             let read = lines.read(|frame| match frame {
@@ -186,7 +197,8 @@ mod tests {
     async fn the_state_of_another_process_is_not_believed() {
         let folder = tempfile::tempdir().unwrap();
         let env = vec![("CLAUDE_CONFIG_DIR".into(), folder.path().into())];
-        let whence = Whence { env, workspace: folder.path().to_owned(), policy: None };
+        let whence =
+            Whence { env, workspace: folder.path().to_owned(), policy: None, files: FileScope::Anywhere };
         let own = std::process::id();
         let files = Files::new(ClaudeTerminal.interactive().unwrap(), whence, own, own);
         assert_eq!(files.state(), None, "there is none yet");
@@ -210,12 +222,38 @@ mod tests {
     #[tokio::test]
     async fn a_line_that_is_no_record_is_counted_and_passed_over() {
         let folder = tempfile::tempdir().unwrap();
-        let whence = Whence { env: Vec::new(), workspace: folder.path().to_owned(), policy: None };
+        let whence = Whence {
+            env: Vec::new(),
+            workspace: folder.path().to_owned(),
+            policy: None,
+            files: FileScope::Anywhere,
+        };
         let mut files = Files::new(ClaudeTerminal.interactive().unwrap(), whence, 1, 1);
         let path = folder.path().join("x.jsonl");
         fs::write(&path, "{\"a\":1}\n{\"b\":\nwords\n\n{\"c\":3}\n{\"half\":").unwrap();
         let records = files.records(&path);
         assert_eq!((records, files.garbled), (vec![json!({"a": 1}), json!({"c": 3})], 2));
+    }
+
+    /// An agent may replace its record by a link to somebody else's, to have it read as its own words.
+    #[tokio::test]
+    async fn a_record_that_became_a_link_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        let (state, record) = (home.join("sessions/1.json"), home.join("own.jsonl"));
+        fs::create_dir_all(home.join("sessions")).unwrap();
+        fs::write(folder.path().join("other.jsonl"), "{\"secret\":1}\n").unwrap();
+        fs::write(folder.path().join("other.json"), r#"{"pid":1,"status":"idle"}"#).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("other.jsonl"), &record).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("other.json"), &state).unwrap();
+        let files = |files: FileScope| {
+            let env = vec![("CLAUDE_CONFIG_DIR".into(), home.clone().into())];
+            let whence = Whence { env, workspace: home.clone(), policy: None, files };
+            let mut files = Files::new(ClaudeTerminal.interactive().unwrap(), whence, 1, 0);
+            (files.records(&record).len(), files.state().is_some())
+        };
+        assert_eq!(files(FileScope::Anywhere), (1, true));
+        assert_eq!(files(FileScope::Below(vec![home.clone()])), (0, false));
     }
 
     #[test]

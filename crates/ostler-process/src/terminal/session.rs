@@ -216,6 +216,7 @@ impl Session {
         } = opening;
         let interactive = agent.interactive().ok_or(SessionError::NoTerminal { agent: agent.name() })?;
         let policy = jail.as_ref().and_then(|jail| jail.substitutes()).cloned();
+        let files = jail.as_ref().map(|jail| jail.files.clone()).unwrap_or_default();
         if let Some(jail) = &jail {
             jail.change_environment(&mut env);
         }
@@ -240,7 +241,7 @@ impl Session {
             decoder: agent.decoder(None),
             pty,
             size,
-            whence: Whence { env, workspace, policy },
+            whence: Whence { env, workspace, policy, files },
             own_pid: child.own_pid().unwrap_or(pid),
             pid,
             session: session.clone(),

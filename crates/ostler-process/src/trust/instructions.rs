@@ -1,13 +1,14 @@
 //! Instructions of a repository, for an agent that is kept from reading them by itself. They are text for its model, and
 //! nothing in them is executed. Bounded; only regular files inside the repository are read.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use ostler_agent::repository_config::InstructionFiles;
 
 use super::repository::Repository;
+use crate::file_scope::FileScope;
 
 /// As much as Codex reads of them by itself.
 const MOST_BYTES: usize = 32 * 1024;
@@ -57,11 +58,16 @@ fn rules(directory: &Path) -> Vec<PathBuf> {
 /// A file's text, cut to a length. A link that leads out of the repository is not followed.
 fn read_inside(path: &Path, root: &Path, most: usize) -> Option<String> {
     let real = path.canonicalize().ok().filter(|real| real.starts_with(root))?;
-    if most == 0 || !fs::metadata(&real).ok()?.is_file() {
+    if most == 0 {
         return None;
     }
     let mut bytes = Vec::new();
-    File::open(real).ok()?.take(most as u64).read_to_end(&mut bytes).ok()?;
+    FileScope::Below(vec![root.to_owned()])
+        .open(&real)
+        .ok()?
+        .take(most as u64)
+        .read_to_end(&mut bytes)
+        .ok()?;
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -108,6 +114,13 @@ mod tests {
              # Instructions of the repository, from rules/1.md\n\nfirst rule\n\n\
              # Instructions of the repository, from sub/OVER.md\n\nof the workspace"
         );
+        // For a tenant, who sees the workspace alone.
+        let alone = super::read(FILES, &Repository::at(&workspace), &workspace).unwrap();
+        assert_eq!(alone, "# Instructions of the repository, from OVER.md\n\nof the workspace");
+        fs::remove_file(workspace.join("OVER.md")).unwrap();
+        fs::remove_file(workspace.join("A.md")).unwrap();
+        std::os::unix::fs::symlink(repository.join("A.md"), workspace.join("OVER.md")).unwrap();
+        assert_eq!(super::read(FILES, &Repository::at(&workspace), &workspace), None);
         fs::write(repository.join("A.md"), "é".repeat(MOST_BYTES)).unwrap();
         assert!(read().len() < MOST_BYTES + 100);
     }

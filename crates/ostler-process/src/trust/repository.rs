@@ -3,9 +3,10 @@
 //! Trust follows a repository to its linked worktrees, by the path of the git directory that they share. A directory cannot
 //! claim another's: the shared git directory must itself name the worktree.
 
-use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+use crate::file_scope::FileScope;
 
 /// What git writes into these files is a path.
 const LONGEST_LINE_BYTES: u64 = 8 * 1024;
@@ -27,6 +28,11 @@ impl Repository {
             Some(root) => Self { root: root.to_owned(), git: Some(identity(root)) },
             None => Self { root: directory.to_owned(), git: None },
         }
+    }
+
+    /// A directory as if it were in none.
+    pub(super) fn at(directory: &Path) -> Self {
+        Self { root: directory.to_owned(), git: None }
     }
 
     /// The directory and those above it, up to the root. In no repository there is no end to them: some agents search
@@ -99,16 +105,16 @@ fn shared_by(root: &Path, git: &Path) -> Option<PathBuf> {
 
 /// The one line of a small file.
 fn line(path: &Path) -> Option<String> {
-    if !fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
     let mut text = String::new();
-    File::open(path).ok()?.take(LONGEST_LINE_BYTES).read_to_string(&mut text).ok()?;
+    let file = FileScope::Anywhere.open(path).ok()?;
+    file.take(LONGEST_LINE_BYTES).read_to_string(&mut text).ok()?;
     Some(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn linked(main: &Path, worktree: &Path) {

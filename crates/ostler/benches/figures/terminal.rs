@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ostler_agent::agent::{Agent as _, Permissions};
 use ostler_agent::agents::ClaudeTerminal;
 use ostler_agent::event::AgentEvent;
+use ostler_process::file_scope::FileScope;
 use ostler_process::terminal::driver::{Driver, Start, Told};
 use ostler_process::terminal::files::Whence;
 use ostler_process::terminal::pty::{Pty, Size};
@@ -60,7 +61,7 @@ async fn from_record_to_event() {
         decoder: ClaudeTerminal.decoder(None),
         pty,
         size: Size::USUAL,
-        whence: Whence { env, workspace, policy: None },
+        whence: Whence { env, workspace, policy: None, files: FileScope::Anywhere },
         own_pid: std::process::id(),
         pid: std::process::id(),
         session: Some(session.to_owned()),

@@ -12,6 +12,7 @@ use ostler_agent::agents::ClaudeTerminal;
 use ostler_agent::document::Format;
 use ostler_agent::history::History;
 use ostler_process::contain::{self, Contained, Spawn, Survivors};
+use ostler_process::file_scope::FileScope;
 use ostler_process::seeding::{Seeded, seed};
 use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::session::{Opening, Session as Live};
@@ -76,7 +77,7 @@ impl Ground {
         let variable = |name: &str| self.variable(name);
         let (home, workspace) = (self.folder.path().join("home"), self.workspace());
         let whereabouts = Whereabouts { home: &home, variable: &variable, workspace: &workspace, session };
-        seed(agent, &whereabouts, None, &history.sound()).unwrap()
+        seed(agent, &whereabouts, None, &history.sound(), &FileScope::Anywhere).unwrap()
     }
 
     /// One turn of the terminal program, to its end record; nothing of it is left. The prompt is an argument here: how

@@ -3,12 +3,13 @@
 //! A `.git` file or link can name any directory of the user. One outside the repository is believed only if it names the
 //! repository in return: as a linked worktree of a repository, or as a submodule of the repository around it.
 
-use std::fs::{File, Metadata};
-use std::io::Read as _;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use ostler_agent::jail::Repository;
+
+use crate::file_scope::FileScope;
 
 /// How far up a repository is looked for.
 const HIGHEST: usize = 64;
@@ -218,7 +219,5 @@ fn setting(git_dir: &Path, key: &str) -> Option<String> {
 fn read(path: &Path, longest: u64) -> Option<String> {
     let metadata = path.symlink_metadata().ok().filter(|metadata| metadata.is_file());
     metadata.filter(|metadata| metadata.len() <= longest)?;
-    let mut text = String::new();
-    File::open(path).ok()?.take(longest).read_to_string(&mut text).ok()?;
-    Some(text)
+    String::from_utf8(FileScope::Anywhere.read(path, longest).ok()?).ok()
 }
