@@ -1,9 +1,13 @@
 //! How the agent of a tenant reaches the provider without the owner's key: it gets a placeholder, and a proxy outside its
 //! jail adds the key. Each agent's file knows where its key is and how the agent is pointed at the proxy.
 
+mod request;
+
 use std::fmt;
 
 use serde_json::Value;
+
+pub use request::{RequestFault, check_body};
 
 /// What the agents of tenants need to reach the provider of the owner.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,6 +99,43 @@ const ASKED: [&str; 7] = [
     "/embeddings",
 ];
 
+/// Headers that a tenant's agent may send to a provider: how its request is written, and what the provider's clients say of
+/// themselves. None of them chooses an account, a project or a sign-in.
+const HEADERS: [&str; 15] = [
+    "accept",
+    "accept-encoding",
+    "content-type",
+    "user-agent",
+    "anthropic-version",
+    "anthropic-beta",
+    "anthropic-dangerous-direct-browser-access",
+    "openai-beta",
+    "originator",
+    "session-id",
+    "session_id",
+    "thread-id",
+    "version",
+    "x-app",
+    "x-client-request-id",
+];
+
+/// How further ones begin.
+const HEADER_PREFIXES: [&str; 3] = ["x-stainless-", "x-claude-code-", "x-codex-"];
+
+/// Headers of answers that name the owner's account.
+const ACCOUNT_HEADERS: [&str; 4] =
+    ["anthropic-organization-id", "openai-organization", "openai-project", "set-cookie"];
+
+/// Whether a header of a tenant's request reaches the provider: `name` in lower case.
+pub fn is_forwarded(name: &str) -> bool {
+    HEADERS.contains(&name) || HEADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a header of an answer names the owner's account: `name` in lower case.
+pub fn is_of_account(name: &str) -> bool {
+    ACCOUNT_HEADERS.contains(&name)
+}
+
 /// The list of models, and what is below it.
 const MODELS: &str = "/models";
 
@@ -102,7 +143,7 @@ const MODELS: &str = "/models";
 pub fn is_permitted(method: &str, path: &str) -> bool {
     let path = path.strip_prefix("/v1").unwrap_or(path);
     // What a provider makes of such a path is not known here.
-    if path.contains("..") || path.contains("//") || path.contains('%') || path.contains('\\') {
+    if ["..", "//", "/.", "%", "\\", ";", "?", "#"].iter().any(|odd| path.contains(odd)) {
         return false;
     }
     let is_model = || path.strip_prefix(MODELS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -135,12 +176,39 @@ mod tests {
             ("DELETE", "/v1/models/x", false),
             ("GET", "/v1/models/../files", false),
             ("GET", "/v1/models/%2e%2e/files", false),
+            ("GET", "/v1/models/./x", false),
+            ("GET", "/v1/models/x;y", false),
+            ("POST", "/v1/v1/messages", false),
+            ("POST", "/v1/messages/", false),
+            ("CONNECT", "/v1/messages", false),
             ("POST", "/v1//messages", false),
             ("GET", "/v1/organizations/users", false),
             ("POST", "", false),
         ];
         for (method, path, want) in table {
             assert_eq!(is_permitted(method, path), want, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn no_header_chooses_an_account_or_a_sign_in() {
+        for (name, want) in [
+            ("content-type", true),
+            ("anthropic-beta", true),
+            ("x-stainless-lang", true),
+            ("authorization", false),
+            ("x-api-key", false),
+            ("api-key", false),
+            ("cookie", false),
+            ("openai-organization", false),
+            ("openai-project", false),
+            ("chatgpt-account-id", false),
+            ("connection", false),
+            ("upgrade", false),
+            ("content-encoding", false),
+            ("x-http-method-override", false),
+        ] {
+            assert_eq!(is_forwarded(name), want, "{name}");
         }
     }
 

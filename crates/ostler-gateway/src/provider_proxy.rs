@@ -2,7 +2,10 @@
 //! it by the owner's key, so that the key is nowhere in the tenant's jail.
 //!
 //! It forwards requests for answers and for the list of models, and nothing else: what the owner stored at the provider is
-//! not the tenant's. It does not follow redirects, which could lead the key elsewhere.
+//! not the tenant's. It does not follow redirects, which could lead the key elsewhere. A tenant whose key was revoked is
+//! refused at the next request.
+
+mod body;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,12 +20,14 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use ostler_agent::tenant::{ProviderRoute, is_permitted};
+use ostler_agent::tenant::{ProviderRoute, is_forwarded, is_of_account, is_permitted};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+use body::{BodyRoom, CheckedBody};
 
 /// Connections of all tenants at once. The next one waits until another ends.
 const MOST_CONNECTIONS: usize = 1024;
@@ -30,25 +35,17 @@ const MOST_CONNECTIONS: usize = 1024;
 /// How placeholders begin, for people who find one.
 const PREFIX: &str = "ostler-placeholder-";
 
-/// Headers that belong to one connection, and those that the proxy sets itself.
-const NOT_FORWARDED: [HeaderName; 11] = [
-    header::HOST,
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::TE,
-    header::TRAILER,
-    header::UPGRADE,
-    header::PROXY_AUTHORIZATION,
-    header::PROXY_AUTHENTICATE,
-    header::AUTHORIZATION,
-    header::COOKIE,
-    HeaderName::from_static("x-api-key"),
-];
+/// Headers that belong to one connection.
+const OF_CONNECTION: [HeaderName; 5] =
+    [header::CONNECTION, header::TRANSFER_ENCODING, header::TE, header::TRAILER, header::UPGRADE];
 
 type ProxyBody = BoxBody<Bytes, reqwest::Error>;
 
 /// Makes the client for a provider's address.
 pub type MakeClient = fn(&str) -> Result<reqwest::Client, reqwest::Error>;
+
+/// Whether a tenant's key is still accepted.
+pub type IsAccepted = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// The proxy, while it listens. Clones are the same.
 #[derive(Clone)]
@@ -57,10 +54,13 @@ pub struct ProviderProxy {
     make_client: MakeClient,
     /// By their placeholders.
     guests: Arc<RwLock<HashMap<String, Arc<Guest>>>>,
+    bodies: BodyRoom,
 }
 
 /// Who may use the proxy, and where it leads them.
 struct Guest {
+    tenant: String,
+    bodies: BodyRoom,
     routes: Vec<(ProviderRoute, reqwest::Client)>,
 }
 
@@ -84,7 +84,7 @@ impl ProviderProxy {
     pub async fn listen(make_client: MakeClient) -> io::Result<(Self, TcpListener)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        Ok((Self { address, make_client, guests: Arc::default() }, listener))
+        Ok((Self { address, make_client, guests: Arc::default(), bodies: BodyRoom::of_all() }, listener))
     }
 
     /// The port that agents must reach.
@@ -92,18 +92,19 @@ impl ProviderProxy {
         self.address.port()
     }
 
-    /// Lets an agent use these routes.
-    pub fn admit(&self, routes: &[ProviderRoute]) -> Result<ProxyAccess, reqwest::Error> {
+    /// Lets an agent of a tenant use these routes.
+    pub fn admit(&self, tenant: &str, routes: &[ProviderRoute]) -> Result<ProxyAccess, reqwest::Error> {
         let client = |route: &ProviderRoute| Ok((route.clone(), (self.make_client)(&route.base_url)?));
         let routes = routes.iter().map(client).collect::<Result<_, reqwest::Error>>()?;
         let placeholder = format!("{PREFIX}{}", Uuid::new_v4().simple());
         let mut guests = self.guests.write().unwrap_or_else(PoisonError::into_inner);
-        guests.insert(placeholder.clone(), Arc::new(Guest { routes }));
+        let guest = Guest { tenant: tenant.to_owned(), bodies: BodyRoom::of_one(), routes };
+        guests.insert(placeholder.clone(), Arc::new(guest));
         Ok(ProxyAccess { url: format!("http://{}", self.address), placeholder })
     }
 
     /// Answers until `closing`, then ends all connections.
-    pub async fn serve(self, listener: TcpListener, closing: CancellationToken) {
+    pub async fn serve(self, listener: TcpListener, is_accepted: IsAccepted, closing: CancellationToken) {
         let mut connections = JoinSet::new();
         loop {
             let has_room = connections.len() < MOST_CONNECTIONS;
@@ -112,19 +113,22 @@ impl ProviderProxy {
                 () = closing.cancelled() => return,
                 Some(_) = connections.join_next() => {}
                 accepted = listener.accept(), if has_room => match accepted {
-                    Ok((stream, _)) => drop(connections.spawn(self.clone().connect(stream))),
+                    Ok((stream, _)) => drop(connections.spawn(self.clone().connect(stream, is_accepted.clone()))),
                     Err(error) => tracing::debug!(target: "ostler::http", %error, "no connection to the provider proxy"),
                 },
             }
         }
     }
 
-    async fn connect(self, stream: TcpStream) {
+    async fn connect(self, stream: TcpStream, is_accepted: IsAccepted) {
         // Pieces of an answer are small, and wanted at once.
         let _ = stream.set_nodelay(true);
         let service = service_fn(|request| {
+            let guest = self.find_guest(request.headers()).filter(|guest| is_accepted(&guest.tenant));
             let proxy = self.clone();
-            async move { Ok::<_, Infallible>(proxy.answer(request).await.unwrap_or_else(|refusal| *refusal)) }
+            async move {
+                Ok::<_, Infallible>(proxy.answer(request, guest).await.unwrap_or_else(|refusal| *refusal))
+            }
         });
         let mut http = http1::Builder::new();
         let served = http.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service).await;
@@ -136,8 +140,8 @@ impl ProviderProxy {
     async fn answer(
         &self,
         request: Request<Incoming>,
+        guest: Option<Arc<Guest>>,
     ) -> Result<Response<ProxyBody>, Box<Response<ProxyBody>>> {
-        let guest = self.find_guest(request.headers());
         let guest = guest.ok_or_else(|| refuse(StatusCode::UNAUTHORIZED, "this key opens no provider"))?;
         let path = request.uri().path();
         let found = path.strip_prefix('/').and_then(|path| path.split_once('/'));
@@ -152,8 +156,11 @@ impl ProviderProxy {
         }
         let url = forwarded_url(route, rest, request.uri().query());
         let headers = forwarded_headers(request.headers(), route);
-        let (method, body) = (request.method().clone(), reqwest::Body::wrap(request.into_body()));
-        let sent = client.request(method, url).headers(headers).body(body).send().await;
+        let (method, body) = (request.method().clone(), request.into_body());
+        let body = body::read(body, &guest.bodies, &self.bodies).await;
+        let CheckedBody { bytes, permits } = body.map_err(|(status, message)| refuse(status, &message))?;
+        let sent = client.request(method, url).headers(headers).body(bytes).send().await;
+        drop(permits);
         let response = sent.map_err(|error| {
             // Its address is the owner's.
             let error = error.without_url();
@@ -161,10 +168,10 @@ impl ProviderProxy {
             refuse(StatusCode::BAD_GATEWAY, "the provider cannot be reached")
         })?;
         let mut response: Response<reqwest::Body> = response.into();
-        for name in &NOT_FORWARDED {
+        let names: Vec<HeaderName> = response.headers().keys().cloned().collect();
+        for name in names.iter().filter(|name| OF_CONNECTION.contains(name) || is_of_account(name.as_str())) {
             response.headers_mut().remove(name);
         }
-        response.headers_mut().remove(header::SET_COOKIE);
         Ok(response.map(|body| body.boxed()))
     }
 
@@ -179,7 +186,10 @@ impl ProviderProxy {
 fn forwarded_url(route: &ProviderRoute, rest: &str, query: Option<&str>) -> String {
     let mut url = format!("{}{rest}", route.base_url.trim_end_matches('/'));
     let own = route.query.iter().map(|(name, value)| format!("{name}={value}"));
-    let query: Vec<String> = query.map(str::to_owned).into_iter().chain(own).collect();
+    // What the owner chose is not chosen again.
+    let is_own = |pair: &&str| route.query.iter().any(|(name, _)| pair.split('=').next() == Some(name));
+    let asked = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !is_own(pair));
+    let query: Vec<String> = asked.map(str::to_owned).chain(own).collect();
     if !query.is_empty() {
         url = format!("{url}?{}", query.join("&"));
     }
@@ -187,9 +197,10 @@ fn forwarded_url(route: &ProviderRoute, rest: &str, query: Option<&str>) -> Stri
 }
 
 fn forwarded_headers(of_agent: &HeaderMap, route: &ProviderRoute) -> HeaderMap {
-    let mut headers = of_agent.clone();
-    for name in &NOT_FORWARDED {
-        headers.remove(name);
+    let forwarded = of_agent.iter().filter(|(name, _)| is_forwarded(name.as_str()));
+    let mut headers = HeaderMap::new();
+    for (name, value) in forwarded {
+        headers.append(name.clone(), value.clone());
     }
     for (name, value) in &route.headers {
         let parsed = (HeaderName::try_from(name), HeaderValue::try_from(value));
@@ -231,6 +242,10 @@ mod tests {
             forwarded_url(&route(), "/responses", Some("beta=true")),
             "https://provider.example/v1/responses?beta=true&api-version=2"
         );
+        assert_eq!(
+            forwarded_url(&route(), "/responses", Some("api-version=1&api-version=3")),
+            "https://provider.example/v1/responses?api-version=2"
+        );
         let plain = ProviderRoute { query: Vec::new(), ..route() };
         assert_eq!(forwarded_url(&plain, "/models", None), "https://provider.example/v1/models");
     }
@@ -246,6 +261,7 @@ mod tests {
             ("cookie", "a=b"),
             ("content-length", "2"),
             ("anthropic-beta", "x"),
+            ("openai-organization", "another"),
         ] {
             sent.insert(name, HeaderValue::from_static(value));
         }
@@ -253,6 +269,6 @@ mod tests {
         let mut got: Vec<_> =
             headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         got.sort_unstable();
-        assert_eq!(got, [("anthropic-beta", "x"), ("authorization", "Bearer real"), ("content-length", "2")]);
+        assert_eq!(got, [("anthropic-beta", "x"), ("authorization", "Bearer real")]);
     }
 }

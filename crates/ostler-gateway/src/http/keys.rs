@@ -87,6 +87,11 @@ impl Keys {
         self.current().is_ok_and(|keys| keys.is_empty())
     }
 
+    /// Whether the key with this id is accepted.
+    pub fn has(&self, id: &str) -> bool {
+        self.current().is_ok_and(|keys| keys.iter().any(|key| key.id == id))
+    }
+
     /// Those of this moment.
     pub(super) fn current(&self) -> Result<Arc<[Arc<Key>]>, KeysUnreadable> {
         if let Some(keeper) = &self.keeper

@@ -5,7 +5,7 @@ mod exposition;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_agent::access::Policy;
+use ostler_agent::access::{KeyKind, Policy};
 use ostler_agent::leasing::{Limits, Terms};
 use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::pool::{Patience, Pool};
@@ -75,7 +75,8 @@ async fn turns_are_counted_by_start_and_outcome_with_their_tokens_and_cost() {
 async fn a_session_that_was_started_ahead_is_a_start_of_its_own() {
     let (stage, kept) = (Stage::default(), Arc::new(tempfile::tempdir().unwrap()));
     let pool = Pool::new(stage.clone(), Limits::default(), Patience::default());
-    pool.warm(&Terms { agent: "claude-headless".to_owned(), ..terms("one") }, 1);
+    let usual = Terms { agent: "claude-headless".to_owned(), kind: KeyKind::Tenant, ..terms("one") };
+    pool.warm(&usual, 1);
     let offer = offer(kept.path());
     let house = House::serving(stage, pool, offer, (kept, Duration::ZERO)).await;
     until_is(&house, "ostler_agent_sessions{agent=\"claude\",state=\"spare\"}", 1.0).await;

@@ -215,6 +215,8 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     // What a rehearsal leaves is worth nothing: the agent's own records go with its home.
     let folder = scene.as_ref().map_or(here.home.root(), |scene| scene.folder.path()).join("serve");
     let place::Place { folder, shelf, own } = place::Place::take(&folder)?;
+    // What a jail shows, it shows at its path without links.
+    let folder = folder.canonicalize().unwrap_or(folder);
     if own.is_some() {
         display::tell(BESIDE);
     }
@@ -293,6 +295,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     }
     let (runs, aliases) = (here.home.runs(), section.models.clone());
     let keys = Keys::kept_by(keys, kept);
+    let accepted = keys.clone();
     let first = agents.first().map_or("claude", Served::name);
     let offer = Offer {
         keys,
@@ -324,7 +327,11 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         serving.await;
         proxy_closing.cancel();
     };
-    tokio::join!(served, asked, proxy.serve(proxy_listener, proxy_closing.clone()));
+    tokio::join!(
+        served,
+        asked,
+        proxy.serve(proxy_listener, Arc::new(move |id| accepted.has(id)), proxy_closing.clone())
+    );
     if let Some(scene) = scene {
         scene.strike().await;
     }

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,6 +20,7 @@ use ostler_gateway::provider_proxy::ProviderProxy;
 use ostler_gateway::session_memory::SessionMemory;
 use ostler_gateway::tenants::Tenants;
 use ostler_memory::place::Place;
+use ostler_process::file_scope::FileScope;
 use ostler_process::run::{PlannedJail, for_tenant, tenant_access, write_private};
 
 use super::NO_SECOND_BEGINNING;
@@ -48,6 +51,8 @@ pub(super) struct ServeTenants {
 pub(super) struct PreparedTenant {
     env: Vec<(OsString, OsString)>,
     home: PathBuf,
+    /// Which files the host opens for the agent.
+    files: FileScope,
 }
 
 impl ServeTenants {
@@ -60,7 +65,7 @@ impl ServeTenants {
                 let helps = remedy().unwrap_or_else(|| "`ostler doctor` shows which walls work".to_owned());
                 Some((format!("{need}, and here only Landlock works"), helps))
             }
-            ServedWall::Off => Some((format!("{need}"), "start `ostler serve` without --no-jail".to_owned())),
+            ServedWall::Off => Some((need.to_owned(), "start `ostler serve` without --no-jail".to_owned())),
             ServedWall::Refused(no_wall) => Some((format!("{need}: {no_wall}"), no_wall.hint())),
         }
     }
@@ -97,21 +102,23 @@ impl ServeTenants {
         }
         let access = self
             .find_access(owners.agent, &owners.env)
-            .map_err(|refusal| refuse(refusal.to_string(), refusal.hint.clone()))?;
-        let admitted = self.proxy.admit(&access.routes).map_err(|error| failure(&error, None))?;
+            .map_err(|refusal| refuse(refusal.to_string(), refusal.hint))?;
+        let admitted = self.proxy.admit(tenant, &access.routes).map_err(|error| failure(&error, None))?;
         let folder = self.folder_of(tenant);
         let folder =
             folder.ok_or_else(|| refuse(format!("`{tenant}` is not the id of a key"), String::new()))?;
-        let home = folder.join("home");
+        // The way to these directories is the owner's and may have links; below them none is followed.
+        let home = make_directory(&folder.join("home"))?;
+        let sessions = make_directory(&self.jailer.folder)?;
+        let files = FileScope::Below(vec![home.clone(), sessions, self.jailer.folder.clone()]);
         let stage = Stage { url: admitted.url, key: admitted.placeholder, home: home.clone() };
         let mut setup = owners.agent.tenant_setup(&stage, &access);
         if owners.env.iter().any(|(name, _)| name == NO_SECOND_BEGINNING) {
             setup.env.push((NO_SECOND_BEGINNING.to_owned(), "1".to_owned()));
         }
         write_private(&home, &setup.folders, &setup.files).map_err(|error| failure(&error, error.hint()))?;
-        let home = home.canonicalize().map_err(|error| failure(&error, None))?;
         let env = for_tenant(self.variables.iter().cloned(), &self.owners_home, &setup);
-        Ok(PreparedTenant { env, home })
+        Ok(PreparedTenant { env, home, files })
     }
 
     /// The directory of a tenant. Ids become part of paths.
@@ -122,13 +129,25 @@ impl ServeTenants {
     }
 }
 
+/// A directory for its owner alone, with links resolved.
+fn make_directory(path: &Path) -> Result<PathBuf, SessionFailure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.and_then(|()| path.canonicalize()).map_err(|error| failure(&error, None))
+}
+
 impl Tenants for ServeTenants {
     fn memory(&self, terms: &Terms) -> Option<Arc<dyn SessionMemory>> {
-        let root = match terms.kind {
-            KeyKind::Owner => self.owners_memory.clone(),
-            KeyKind::Tenant => self.folder_of(&terms.tenant)?.join("memory"),
+        let place = match terms.kind {
+            KeyKind::Owner => Place::new(self.owners_memory.clone()),
+            KeyKind::Tenant => {
+                let folder = self.folder_of(&terms.tenant)?;
+                let home = folder.join("home");
+                // Before the first session there is none, and nothing to read.
+                let home = home.canonicalize().unwrap_or(home);
+                Place::new(folder.join("memory")).with_records_below(home)
+            }
         };
-        Some(Arc::new(KeyMemory(Place::new(root))))
+        Some(Arc::new(KeyMemory(place)))
     }
 
     fn prepare(&self, owners: &Ground, tenant: &str) -> Result<Ground, SessionFailure> {
@@ -143,8 +162,10 @@ impl Tenants for ServeTenants {
             }
         };
         drop(prepared);
-        let jailer = TenantJailer { shared: self.jailer.clone(), home: found.home.clone() };
-        Ok(Ground { env: found.env, home: found.home, jailer: Arc::new(jailer), ..owners.clone() })
+        let (shared, home) = (self.jailer.clone(), found.home.clone());
+        let jailer = TenantJailer { shared, home, files: found.files };
+        let trust = owners.trust.for_tenants();
+        Ok(Ground { env: found.env, home: found.home, jailer: Arc::new(jailer), trust, ..owners.clone() })
     }
 }
 
@@ -152,6 +173,7 @@ impl Tenants for ServeTenants {
 struct TenantJailer {
     shared: Arc<ServeJailer>,
     home: PathBuf,
+    files: FileScope,
 }
 
 impl Jailer for TenantJailer {
@@ -167,7 +189,12 @@ impl Jailer for TenantJailer {
         };
         let jailed =
             JailedFor { resident: Resident::Tenant, permissions, config_writes, home: Some(&self.home) };
-        self.shared.plan_for(process, JailKind::Namespace, &jailed)
+        let planned = self.shared.plan_for(process, JailKind::Namespace, &jailed)?;
+        Ok(planned.map(|jail| jail.with_files(self.files.clone())))
+    }
+
+    fn files(&self) -> FileScope {
+        self.files.clone()
     }
 }
 
