@@ -1,9 +1,13 @@
 //! Keys of tenants, tried by a hostile script from inside a session: nothing of the owner and of other keys reaches it, not
 //! even the provider's key, which a proxy outside adds. The owner has Ostler's memory, and all work in one directory.
 
+mod key_memory;
+mod links;
+mod mentions;
+mod refusals;
+
 use std::fs;
 
-use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::RealShape;
@@ -57,8 +61,17 @@ fn script() -> String {
         json!({"expect": {"contains": "Look around."}, "reply": [look]}),
         json!({"reply": [{"text": "Looked."}]}),
     ];
+    let plant = json!({"tool_by_role": "shell", "command": "sh ./plant.sh"});
+    let planting = [
+        json!({"expect": {"contains": "Plant links."}, "reply": [plant]}),
+        json!({"reply": [{"text": "Planted."}]}),
+    ];
     let others = [json!({"reply": [{"text": "You said: {{prompt}}"}]})];
-    let conversations = [json!({"name": "look", "step": steps}), json!({"name": "others", "step": others})];
+    let conversations = [
+        json!({"name": "look", "step": steps}),
+        json!({"name": "plant", "step": planting}),
+        json!({"name": "others", "step": others}),
+    ];
     json!({"v": 1, "conversation": conversations}).to_string()
 }
 
@@ -204,10 +217,15 @@ fn look_around(tenancy: &Tenancy, engine: &str) {
         for asked in &requests[before..] {
             assert_lacks(&asked.body.to_string(), &secrets, &format!("tenant {number}"));
         }
+        if engine == "terminal" {
+            let (status, screen) = client.get(&format!("{path}/screen"));
+            assert!(status == 200 && screen.contains("Looked."), "{status} {screen}");
+            assert_lacks(&screen, &secrets, &format!("tenant {number}, by its screen,"));
+        }
         let listed = client.get("/api/v1/sessions").1;
         for (other, session) in sessions.iter().enumerate().filter(|(other, _)| *other != number) {
             assert!(!listed.contains(session.rsplit('/').next().unwrap()), "{listed}");
-            for path in ["", "/transcript", "/events", "/screen"] {
+            for path in ["", "/transcript", "/events", "/screen", "/terminal"] {
                 let (status, body) = client.get(&format!("{session}{path}"));
                 assert!([403, 404].contains(&status), "{other}{path}: {status} {body}");
             }
@@ -262,243 +280,4 @@ async fn codex() {
 #[tokio::test]
 async fn opencode() {
     nothing_of_one_reaches_another(Player::OpenCode, "stream").await;
-}
-
-/// Sessions of a key with the scope `memory` are remembered for that key alone.
-fn remember(tenancy: &Tenancy) {
-    let shape = &tenancy.shape;
-    let folder = shape.workspace().display().to_string();
-    let args = ["--scope", "chat", "--scope", "memory", "--folder", &folder];
-    let keys = [shape.make_key(&args), shape.make_key(&args)];
-    let owner = shape.make_key(&[&args[..], &["--owner"]].concat());
-    let model = tenancy.model();
-    let header = format!("x-ostler-cwd: {folder}\r\n");
-    let say = |key: &str, text: &str| {
-        let before = tenancy.tap.conversation().len();
-        let body = json!({"model": model, "messages": [{"role": "user", "content": text}]});
-        let (status, body) = tenancy.served.client(key).post("/v1/chat/completions", &header, &body);
-        assert_eq!(status, 200, "{body}");
-        tenancy.tap.conversation()[before].to_string()
-    };
-    for (key, word) in [(&keys[0], WORDS[0]), (&keys[1], WORDS[1]), (&owner, OWNERS_WORD)] {
-        say(key, &format!("The harbour word is {word}."));
-    }
-    let learns = |key: &str, whose: &str, word: &str| {
-        let asked = say(key, &format!("What is the harbour word of {whose}?"));
-        assert!(asked.contains("Remembered by Ostler") && asked.contains(word), "{whose}: {asked}");
-        let all = [WORDS[0], WORDS[1], OWNERS_WORD];
-        let others: Vec<&str> = all.into_iter().filter(|other| *other != word).collect();
-        assert_lacks(&asked, &others, whose);
-        asked
-    };
-    for (key, whose, word) in [(&keys[0], "one", WORDS[0]), (&keys[1], "two", WORDS[1])] {
-        assert_lacks(&learns(key, whose, word), &[REMEMBERED], whose);
-    }
-    learns(&owner, "the owner", OWNERS_WORD);
-    let asked = say(&tenancy.keys[0], "What is the harbour word?");
-    assert!(!asked.contains("Remembered by Ostler"), "a key without the scope: {asked}");
-}
-
-async fn memory_is_of_one_key(player: Player) {
-    let Some(tenancy) = Tenancy::start(player, "deny").await else { return };
-    let exit = tokio::task::spawn_blocking(move || {
-        remember(&tenancy);
-        tenancy.served.interrupt()
-    });
-    assert_eq!(exit.await.unwrap(), Some(0));
-}
-
-#[tokio::test]
-async fn memory_of_claude_is_of_one_key() {
-    memory_is_of_one_key(Player::ClaudeStream).await;
-}
-
-#[tokio::test]
-async fn memory_of_codex_is_of_one_key() {
-    memory_is_of_one_key(Player::Codex).await;
-}
-
-/// A picture that a client sends is none that the agent reads by itself.
-#[tokio::test]
-async fn a_picture_in_a_request_of_a_tenant_reaches_the_model() {
-    let Some(tenancy) = Tenancy::start(Player::ClaudeStream, "deny").await else { return };
-    let tenancy = tokio::task::spawn_blocking(move || {
-        let source = json!({"type": "base64", "media_type": "image/png", "data": PICTURE});
-        for number in 0..5 {
-            let text = format!("What is in picture {number}?");
-            let content = json!([{"type": "image", "source": source}, {"type": "text", "text": text}]);
-            let body = json!({"model": "claude", "max_tokens": 64, "messages": [{"role": "user", "content": content}]});
-            let (status, body) = tenancy.served.client(&tenancy.keys[0]).post("/v1/messages", "", &body);
-            assert_eq!(status, 200, "{body}");
-        }
-        tenancy
-    });
-    let tenancy = tenancy.await.unwrap();
-    let with_picture = |number: usize| {
-        let wanted = format!("What is in picture {number}?");
-        let mut bodies = tenancy.tap.conversation().into_iter().map(|body| body.to_string());
-        bodies.any(|body| body.contains(&wanted) && body.contains(&PICTURE[..40]))
-    };
-    assert_eq!((0..5).map(with_picture).collect::<Vec<_>>(), [true; 5]);
-    let exit = tokio::task::spawn_blocking(move || tenancy.served.interrupt()).await.unwrap();
-    assert_eq!(exit, Some(0));
-}
-
-/// A small picture.
-const PICTURE: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
-const SECRET: &str = "the owner's secret 9152";
-const INSIDE: &str = "a note in the workspace 6047";
-
-fn mention(tenancy: &Tenancy, engine: &str) {
-    let shape = &tenancy.shape;
-    let picture = base64::engine::general_purpose::STANDARD.decode(PICTURE).unwrap();
-    fs::create_dir(shape.at("outside")).unwrap();
-    for (path, content) in [
-        (shape.at("outside/secret.txt"), SECRET.as_bytes()),
-        (shape.at("outside/picture.png"), &picture),
-        (shape.workspace().join("inside.txt"), INSIDE.as_bytes()),
-        (shape.workspace().join("inside.png"), &picture),
-    ] {
-        fs::write(path, content).unwrap();
-    }
-    shape.own(&shape.at("outside"));
-    shape.own(&shape.workspace());
-    let outside = shape.at("outside").display().to_string();
-    let client = tenancy.served.client(&tenancy.keys[0]);
-    let mentions = [
-        format!("@{outside}/secret.txt"),
-        format!("@{outside}"),
-        format!("@{outside}/picture.png"),
-        format!("file://{outside}/secret.txt"),
-        format!("![it](file://{outside}/picture.png)"),
-        "@inside.txt".to_owned(),
-        "@inside.png".to_owned(),
-    ];
-    tenancy.say_everywhere(client, engine, &format!("See {} please", mentions.join(" and ")));
-}
-
-/// Prompts do not make the agent of a tenant read files, outside or inside the workspace.
-async fn no_mention_is_read(player: Player, engine: &'static str) {
-    let Some(tenancy) = Tenancy::start(player, "deny").await else { return };
-    let tenancy = tokio::task::spawn_blocking(move || {
-        mention(&tenancy, engine);
-        tenancy
-    });
-    let tenancy = tenancy.await.unwrap();
-    let requests = tenancy.tap.requests();
-    assert!(requests.iter().any(|asked| asked.body.to_string().contains("@inside.txt")), "it was asked");
-    for asked in &requests {
-        assert_lacks(&asked.body.to_string(), &[SECRET, INSIDE, &PICTURE[..40]], "the model");
-    }
-    let exit = tokio::task::spawn_blocking(move || tenancy.served.interrupt()).await.unwrap();
-    assert_eq!(exit, Some(0));
-}
-
-#[tokio::test]
-async fn claude_reads_no_mention() {
-    no_mention_is_read(Player::ClaudeStream, "stream").await;
-}
-
-#[tokio::test]
-async fn claude_on_a_terminal_reads_no_mention() {
-    no_mention_is_read(Player::ClaudeTerminal, "terminal").await;
-}
-
-#[tokio::test]
-async fn codex_reads_no_mention() {
-    no_mention_is_read(Player::Codex, "stream").await;
-}
-
-#[tokio::test]
-async fn opencode_reads_no_mention() {
-    no_mention_is_read(Player::OpenCode, "stream").await;
-}
-
-/// A tenant's request, and the owner's.
-fn ask_both(tenancy: &Tenancy) -> [(u16, String); 2] {
-    let body = json!({"model": tenancy.model(), "messages": [{"role": "user", "content": "Hello."}]});
-    [&tenancy.keys[0], &tenancy.owner]
-        .map(|key| tenancy.served.client(key).post("/v1/chat/completions", "", &body))
-}
-
-async fn is_refused(tenancy: Option<Tenancy>, reason: &str, helps: &str) {
-    let Some(tenancy) = tenancy else { return };
-    let asked = tokio::task::spawn_blocking(move || {
-        let asked = ask_both(&tenancy);
-        (asked, tenancy.served.interrupt())
-    });
-    let ([(status, body), (owners, owners_body)], exit) = asked.await.unwrap();
-    assert_eq!((status, owners, exit), (403, 200, Some(0)), "{body} {owners_body}");
-    assert!(body.contains(reason) && body.contains(helps), "{body}");
-}
-
-/// The owner's agent needs no key of the provider's here: the scripted one asks for none.
-#[tokio::test]
-async fn tenants_are_refused_where_only_a_sign_in_exists() {
-    let tenancy = Tenancy::with(Player::ClaudeStream, "deny", |shape| {
-        let settings = shape.at("home/.claude/settings.json");
-        let text = fs::read_to_string(&settings).unwrap().replace("ANTHROPIC_AUTH_TOKEN", "NO_TOKEN");
-        fs::write(settings, text).unwrap();
-        let token = json!({"claudeAiOauth": {
-            "accessToken": "a", "refreshToken": "r", "expiresAt": 99_999_999_999_999_u64,
-            "scopes": ["user:inference"], "subscriptionType": "max",
-        }});
-        fs::write(shape.at("home/.claude/.credentials.json"), token.to_string()).unwrap();
-        shape
-    });
-    is_refused(tenancy.await, "a sign-in cannot be shared", "ANTHROPIC_API_KEY").await;
-}
-
-#[tokio::test]
-async fn tenants_are_refused_without_namespaces() {
-    let landlock = |shape: RealShape| shape.variable("OSTLER_FORCE_JAIL", "landlock");
-    let tenancy = Tenancy::with(Player::ClaudeStream, "deny", landlock).await;
-    is_refused(tenancy, "need a jail by namespaces", "try: ").await;
-}
-
-/// What a version without kinds left: keys without one, and sessions that are the owner's.
-fn remove_kinds(shape: &RealShape) {
-    let rewrite = |path: &std::path::Path, change: &dyn Fn(&mut Value)| {
-        let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-        change(&mut value);
-        fs::write(path, value.to_string()).unwrap();
-    };
-    rewrite(&shape.at("ostler/keys.json"), &|keys| {
-        keys["v"] = json!(2);
-        for key in keys["keys"].as_array_mut().unwrap() {
-            key.as_object_mut().unwrap().remove("kind");
-        }
-    });
-    for parked in fs::read_dir(shape.at("ostler/serve/parked")).unwrap().flatten() {
-        if parked.path().extension().is_some_and(|kind| kind == "json") {
-            rewrite(&parked.path(), &|parked| {
-                let terms = parked["terms"].as_object_mut().unwrap();
-                assert!(terms.remove("kind").is_some() && terms.remove("memory").is_some());
-            });
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_session_parked_before_the_upgrade_goes_on() {
-    let Some(tenancy) = Tenancy::start(Player::ClaudeStream, "deny").await else { return };
-    let tap = tokio::task::spawn_blocking(move || {
-        let path = tenancy.open(tenancy.served.client(&tenancy.owner), "stream");
-        tenancy.ask(tenancy.served.client(&tenancy.owner), &path, "Remember quartz-1.");
-        let Tenancy { shape, tap, served, keys, owner, _provider } = tenancy;
-        assert_eq!(served.interrupt(), Some(0));
-        remove_kinds(&shape);
-        // Without `admin` it is a tenant's now.
-        let served = shape.serve_again(&owner);
-        let tenancy = Tenancy { shape, tap, served, keys, owner, _provider };
-        tenancy.ask(tenancy.served.client(&tenancy.owner), &path, "What was it?");
-        let homes = tenancy.shape.names("ostler/serve/tenants");
-        assert_eq!(homes.len(), 1, "{homes:?}");
-        let Tenancy { tap, served, .. } = tenancy;
-        assert_eq!(served.interrupt(), Some(0));
-        tap
-    });
-    let last = tap.await.unwrap().conversation().pop().unwrap().to_string();
-    assert!(last.contains("quartz-1") && last.contains("What was it?"), "{last}");
 }
