@@ -90,6 +90,14 @@ impl FileScope {
     }
 }
 
+/// Whether a file outlasts a power failure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Durability {
+    Synced,
+    /// It is written anew at the next start.
+    Cached,
+}
+
 /// A directory. What is done in it is done there, whatever takes its place meanwhile.
 #[derive(Debug)]
 pub struct ScopedDirectory(OwnedFd);
@@ -97,7 +105,7 @@ pub struct ScopedDirectory(OwnedFd);
 impl ScopedDirectory {
     /// Writes a file for its owner alone, in place of what has this name. A link is replaced, not followed.
     pub fn replace_file(&self, name: &Path, content: &[u8]) -> io::Result<()> {
-        let draft = self.write_draft(content)?;
+        let draft = self.write_draft(content, Durability::Cached)?;
         let renamed = renameat(&self.0, &draft, &self.0, name);
         if renamed.is_err() {
             let _ = unlinkat(&self.0, &draft, AtFlags::empty());
@@ -107,7 +115,7 @@ impl ScopedDirectory {
 
     /// Writes a file for its owner alone, whole or not at all. Fails if the name is taken.
     pub fn create_file(&self, name: &Path, content: &[u8]) -> io::Result<()> {
-        let draft = self.write_draft(content)?;
+        let draft = self.write_draft(content, Durability::Synced)?;
         let linked = linkat(&self.0, &draft, &self.0, name, AtFlags::empty());
         unlinkat(&self.0, &draft, AtFlags::empty())?;
         linked.map_err(io::Error::from)
@@ -128,11 +136,14 @@ impl ScopedDirectory {
     }
 
     /// Under a name that no agent takes for one of its files.
-    fn write_draft(&self, content: &[u8]) -> io::Result<String> {
+    fn write_draft(&self, content: &[u8], durability: Durability) -> io::Result<String> {
         let draft = format!(".{}.draft", Uuid::new_v4());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(openat(&self.0, &draft, flags, Mode::RUSR | Mode::WUSR)?);
-        let written = file.write_all(content).and_then(|()| file.sync_data());
+        let written = file.write_all(content).and_then(|()| match durability {
+            Durability::Synced => file.sync_data(),
+            Durability::Cached => Ok(()),
+        });
         if written.is_err() {
             let _ = unlinkat(&self.0, &draft, AtFlags::empty());
         }

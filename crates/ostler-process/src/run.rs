@@ -16,6 +16,7 @@ mod environment;
 mod jailing;
 mod offline;
 mod plan;
+mod private_files;
 mod progress;
 mod reaching;
 mod report;
@@ -64,13 +65,13 @@ use company::Company;
 use denials::Denials;
 use desk::Desk;
 pub use environment::{
-    PrivateError, exempt_loopback, for_served, for_tenant, inherited, launched, rehearsed, users_settings,
-    write_private,
+    exempt_loopback, for_served, for_tenant, inherited, launched, rehearsed, users_settings,
 };
 pub use jailing::{PlannedJail, start_in};
 use offline::Waited;
 pub use offline::{configured_provider, tenant_access};
 pub use plan::{Beginning, Checks, Incoming, Plan, Watching};
+pub use private_files::{PrivateError, write_private};
 pub use report::{Report, RunError};
 use requests::Requests;
 pub use requests::{NoTerminal, Request, Said, Unsaid};
@@ -165,7 +166,7 @@ pub async fn run(
     let lived = run.rounds(attempt, &facts.run).await;
     // Whatever became of it: there may be secrets in them.
     run.profile_link = ProfileLink::default();
-    let removed = environment::remove_private(&run.private());
+    let removed = private_files::remove_private(&run.private());
     let (outcome, evidence) = lived?;
     if let Err(error) = removed {
         let text = format!("could not remove {}: {error}", run.private().display());

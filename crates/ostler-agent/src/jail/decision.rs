@@ -328,3 +328,7 @@ fn is_usable(repository: &Repository, facts: &JailFacts<'_>, boundary: &Boundary
 #[cfg(test)]
 #[path = "decision_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "tenant_tests.rs"]
+mod tenant_tests;

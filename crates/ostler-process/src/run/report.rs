@@ -9,7 +9,7 @@ use ostler_agent::event::Usage;
 use ostler_agent::jail::{Denial, JailReport};
 use ostler_agent::outcome::RunOutcome;
 
-use super::environment::PrivateError;
+use super::private_files::PrivateError;
 use super::workplace::WorkspaceState;
 use crate::journal::JournalError;
 use crate::trust::store::TrustError;

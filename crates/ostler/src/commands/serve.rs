@@ -1,20 +1,21 @@
 //! `ostler serve`: sessions of the agents that are here, behind the APIs that programs already speak.
 
 mod bounds;
+mod greeting;
 mod jail;
 mod memory;
 mod place;
+mod scene;
 mod tenants;
 
-use std::ffi::OsString;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ostler_agent::access::KeyKind;
-use ostler_agent::agent::{Agent, Engine, Stage};
+use ostler_agent::agent::{Agent, Engine};
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, OpenCode};
 use ostler_agent::jail::ConfigWrites;
 use ostler_agent::leasing::{Limits, Place, Terms};
@@ -31,16 +32,13 @@ use ostler_gateway::stream::Streams;
 use ostler_gateway::tenants::Tenants;
 use ostler_gateway::terminal::Terminals;
 use ostler_process::contain::Standby;
-use ostler_process::run::{RunError, for_served, inherited, rehearsed, write_private};
-use ostler_rehearsal::{Rehearsal, Server, script};
-use serde_json::json;
-use tempfile::TempDir;
-use tokio::task::JoinSet;
+use ostler_process::run::{for_served, inherited};
 use tokio_util::sync::CancellationToken;
 
+use self::greeting::tell;
 use self::jail::{ServeJailer, ServedWall};
+use self::scene::Scene;
 use self::tenants::{ServeTenants, remove_homes};
-use crate::commands::rehearse::RehearseError;
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::interrupt::Signals;
@@ -143,15 +141,6 @@ impl ServeError {
             Self::Folder { .. } => Some("name a folder that exists".to_owned()),
         }
     }
-}
-
-/// A scripted model, and a home that is nobody's.
-struct Scene {
-    /// With the home, and the folder of the server beside it.
-    folder: TempDir,
-    url: String,
-    stop: CancellationToken,
-    serving: JoinSet<()>,
 }
 
 /// Programs of the agents that are here.
@@ -371,80 +360,5 @@ fn usual(key: &Key, engine: Engine) -> Terms {
         asks_client: false,
         allow: Vec::new(),
         tools: String::new(),
-    }
-}
-
-/// Where it listens, and how to ask the first of the agents that are served.
-fn tell(
-    args: &Args,
-    (first, titles): (&str, &[&str]),
-    address: SocketAddr,
-    fresh: Option<&str>,
-) -> Result<(), Failure> {
-    let url = format!("http://{address}");
-    if args.json {
-        let told = json!({"v": 1, "kind": "listening", "url": url, "key": fresh});
-        return display::text(&format!("{told}\n"));
-    }
-    display::text(&greeting(&url, (first, titles), fresh))
-}
-
-fn greeting(url: &str, (first, titles): (&str, &[&str]), fresh: Option<&str>) -> String {
-    let key = fresh.unwrap_or("$OSTLER_KEY");
-    let mut words = format!("Serving {} on {url}\n", titles.join(", "));
-    if fresh.is_some() {
-        words += &format!("\nYour key, which is not shown again: {key}\n");
-    }
-    words
-        + &format!(
-            "\nTry it:\n  curl {url}/v1/chat/completions -H \"authorization: Bearer {key}\" \\\n    \
-             -H 'content-type: application/json' \\\n    \
-             -d '{{\"model\": \"{first}\", \"messages\": [{{\"role\": \"user\", \"content\": \"hello\"}}]}}'\n"
-        )
-}
-
-impl Scene {
-    async fn set(name: &str) -> Result<Self, Failure> {
-        let play = script::load(name).map_err(RehearseError::from)?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = Server::listen(address, Rehearsal::of(play)).await.map_err(RehearseError::from)?;
-        let folder = tempfile::Builder::new().prefix("ostler-serve-").tempdir().map_err(Failure::Runtime)?;
-        let (stop, mut serving, url) = (CancellationToken::new(), JoinSet::new(), server.url());
-        serving.spawn(server.serve(stop.clone()));
-        Ok(Self { folder, url, stop, serving })
-    }
-
-    fn home(&self) -> PathBuf {
-        self.folder.path().join("home")
-    }
-
-    /// What an agent is started with, and its settings in the home.
-    fn env(
-        &self,
-        agent: &dyn Agent,
-        ours: impl IntoIterator<Item = (OsString, OsString)>,
-    ) -> Result<Vec<(OsString, OsString)>, Failure> {
-        let home = self.home();
-        let setup = agent.rehearsed(&Stage::new(self.url.as_str(), home.as_path()));
-        write_private(&home, &setup.folders, &setup.files).map_err(RunError::from)?;
-        Ok(rehearsed(ours, &setup))
-    }
-
-    async fn strike(mut self) {
-        self.stop.cancel();
-        self.serving.join_next().await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_example_asks_an_agent_that_is_served() {
-        let told = greeting("http://127.0.0.1:7433", ("codex", &["Codex", "OpenCode"]), Some("ostler_x"));
-        assert!(told.starts_with("Serving Codex, OpenCode on http://127.0.0.1:7433\n"), "{told}");
-        assert!(told.contains("Bearer ostler_x\"") && told.contains("\"model\": \"codex\""), "{told}");
-        assert!(!told.contains("claude"), "{told}");
     }
 }

@@ -40,6 +40,20 @@ const KNOWN: [KnownProvider; 2] = [
     },
 ];
 
+/// What is known of a model.
+const MODEL_FACTS: [&str; 10] = [
+    "id",
+    "name",
+    "family",
+    "attachment",
+    "reasoning",
+    "temperature",
+    "tool_call",
+    "limit",
+    "modalities",
+    "cost",
+];
+
 /// What of the owner's settings a tenant's agent needs.
 pub(super) fn access(configuration: &Configuration<'_>) -> Result<TenantAccess, AccessRefusal> {
     let refuse = |reason: String, helps: &str| AccessRefusal::new(TITLE, reason, helps);
@@ -115,13 +129,22 @@ fn find_route(
         (None, _) => {}
     }
     let mut shown = json!({"npm": npm});
-    for name in ["name", "models"] {
-        if let Some(value) = settings.get(name) {
-            shown[name] = value.clone();
-        }
+    if let Some(name) = settings.get("name") {
+        shown["name"] = name.clone();
+    }
+    if let Some(models) = settings["models"].as_object() {
+        let models = models.iter().map(|(id, model)| (id.clone(), describe_model(model)));
+        shown["models"] = Value::Object(models.collect());
     }
     let route = ProviderRoute { name: id.to_owned(), base_url, headers, query: Vec::new() };
     Some((route, shown))
+}
+
+/// What a tenant's agent is told about a model. Headers and options of a model may have a secret, and an address would lead
+/// past the proxy.
+fn describe_model(model: &Value) -> Value {
+    let facts = MODEL_FACTS.iter().filter_map(|name| Some(((*name).to_owned(), model.get(*name)?.clone())));
+    Value::Object(facts.collect())
 }
 
 fn is_enabled(settings: &Value, id: &str) -> bool {
@@ -258,7 +281,9 @@ mod tests {
         "provider": {"own": {
             "npm": "@ai-sdk/openai-compatible",
             "options": {"baseURL": "https://g/v1", "apiKey": "{env:OWN_KEY}", "headers": {"X-Team": "blue"}},
-            "models": {"big": {"name": "big"}},
+            "models": {"big": {
+                "name": "big", "headers": {"X-Key": "sk-1"}, "options": {"apiKey": "sk-1"}, "provider": {"api": "https://sk-1"}
+            }},
         }},
     }"#;
 

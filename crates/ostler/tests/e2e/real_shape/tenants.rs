@@ -29,19 +29,29 @@ const REMEMBERED: &str = "The harbour code is 5580.";
 /// Looks for what is not the tenant's. `TOP` is the directory of the test, `PATTERN` what to look for, written so that it
 /// does not match itself.
 const LOOK_AROUND: &str = r#"
-exec > found.txt 2>&1
+found=found.txt
+{ : > $found; } 2>/dev/null || found="$HOME/found.txt"
+exec > "$found" 2>&1
 env | sort
 cat "$HOME/opencode.json"
-for name in environ cmdline cwd/. root/.; do cat /proc/[0-9]*/$name 2>/dev/null | tr '\0' '\n'; done
+for process in /proc/[0-9]*; do
+    cat $process/environ $process/cmdline 2>/dev/null | tr '\0' '\n'
+    ls -l $process/cwd/ $process/fd/ $process/root/TOP/home/ $process/root/TOP/ostler/ 2>/dev/null
+    cat $process/root/TOP/ostler/keys.json $process/root/TOP/home/.claude/settings.json 2>/dev/null
+    grep -rashe 'PATTERN' $process/cwd/ $process/root/TOP/home/ $process/root/TOP/ostler/ 2>/dev/null
+done
 ls -laR TOP/home TOP/ostler TOP/caller 2>/dev/null
 cat TOP/home/.claude/settings.json TOP/home/.claude.json TOP/home/.codex/* TOP/home/.config/opencode/* 2>/dev/null
 cat TOP/ostler/keys.json TOP/ostler/config.toml TOP/ostler/memory/* TOP/ostler/serve/*/* TOP/ostler/serve/*/*/* 2>/dev/null
 find TOP -type f -exec grep -aHe 'PATTERN' {} + 2>/dev/null
-grep -raIse 'PATTERN' /tmp /var/tmp /home /root /run /dev/shm /etc 2>/dev/null
+EVERYWHERE
 OSTLER memory recall harbour
 OSTLER_HOME=TOP/ostler OSTLER memory recall harbour
 echo end of attempts
 "#;
+
+/// Where else such a thing could lie. It takes long where nothing keeps the script from it.
+const EVERYWHERE: &str = "grep -raIse 'PATTERN' /tmp /var/tmp /home /root /run /dev/shm /etc 2>/dev/null";
 
 /// A server with two tenants and its owner, all in one directory.
 struct Tenancy {
@@ -115,15 +125,7 @@ impl Tenancy {
         let tap = Tap::before(&provider.url).await;
         configure(&shape, &tap.url);
         let shape = change(shape);
-        let pattern: Vec<String> = WORDS
-            .iter()
-            .chain([&OWNERS_WORD, &OWNERS_KEY])
-            .map(|word| format!("{}[{}]{}", &word[..2], &word[2..3], &word[3..]))
-            .collect();
-        let look = LOOK_AROUND.replace("OSTLER ", &format!("{} ", shape.programs.ostler.display()));
-        let look = look.replace("TOP", &shape.folder.path().display().to_string());
-        fs::write(shape.workspace().join("look-around.sh"), look.replace("PATTERN", &pattern.join("\\|")))
-            .unwrap();
+        write_script(&shape, EVERYWHERE);
         let made = tokio::task::spawn_blocking(move || {
             let slot = shape.player.agent().package().slot;
             let output =
@@ -193,6 +195,49 @@ fn assert_lacks(text: &str, secrets: &[&str], whose: &str) {
     }
 }
 
+fn write_script(shape: &RealShape, everywhere: &str) {
+    let words = WORDS.iter().chain([&OWNERS_WORD, &OWNERS_KEY]);
+    let pattern: Vec<String> =
+        words.map(|word| format!("{}[{}]{}", &word[..2], &word[2..3], &word[3..])).collect();
+    let script = LOOK_AROUND
+        .replace("EVERYWHERE", everywhere)
+        .replace("OSTLER ", &format!("{} ", shape.programs.ostler.display()))
+        .replace("TOP", &shape.folder.path().display().to_string())
+        .replace("PATTERN", &pattern.join("\\|"));
+    fs::write(shape.workspace().join("look-around.sh"), script).unwrap();
+}
+
+/// What the script found, in the workspace or in the home of a tenant.
+fn take_found(shape: &RealShape) -> String {
+    let homes = shape.names("ostler/serve/tenants").into_iter();
+    let homes = homes.map(|id| shape.at("ostler/serve/tenants").join(id).join("home"));
+    let mut places = [shape.workspace()].into_iter().chain(homes);
+    let found = places.find_map(|place| {
+        let path = place.join("found.txt");
+        let content = fs::read(&path).ok()?;
+        fs::remove_file(path).unwrap();
+        Some(content)
+    });
+    String::from_utf8_lossy(&found.expect("the script ran")).into_owned()
+}
+
+/// The script finds all of it where it may, as it may for the owner: for a tenant it is not there.
+fn look_around_as_owner(tenancy: &Tenancy, engine: &str, level: &str) {
+    let expected: &[&str] = match level {
+        "deny" => return,
+        "edits" => &[OWNERS_KEY],
+        _ => &[OWNERS_KEY, WORDS[0], WORDS[1], REMEMBERED],
+    };
+    write_script(&tenancy.shape, "");
+    let owner = tenancy.served.client(&tenancy.owner);
+    let path = tenancy.open(owner, engine);
+    assert!(tenancy.ask(owner, &path, "Look around.").contains("Looked."));
+    let text = take_found(&tenancy.shape);
+    for secret in expected {
+        assert!(text.contains(secret), "the owner's script does not find `{secret}`: {text}");
+    }
+}
+
 fn look_around(tenancy: &Tenancy, engine: &str) {
     let clients = [&tenancy.keys[0], &tenancy.keys[1], &tenancy.owner].map(|key| tenancy.served.client(key));
     let words = [WORDS[0], WORDS[1], OWNERS_WORD];
@@ -206,9 +251,7 @@ fn look_around(tenancy: &Tenancy, engine: &str) {
         let before = tenancy.tap.requests().len();
         let path = tenancy.open(*client, engine);
         assert!(tenancy.ask(*client, &path, "Look around.").contains("Looked."));
-        let found = tenancy.shape.workspace().join("found.txt");
-        let text = String::from_utf8_lossy(&fs::read(&found).unwrap()).into_owned();
-        fs::remove_file(found).unwrap();
+        let text = take_found(&tenancy.shape);
         assert!(text.contains("end of attempts") && text.contains("ostler-placeholder-"), "{text}");
         let requests = tenancy.tap.requests();
         let others: Vec<&str> = words.into_iter().filter(|word| *word != words[number]).collect();
@@ -233,10 +276,11 @@ fn look_around(tenancy: &Tenancy, engine: &str) {
     }
 }
 
-async fn nothing_of_one_reaches_another(player: Player, engine: &'static str) {
-    let Some(tenancy) = Tenancy::start(player, "edits").await else { return };
+async fn nothing_of_one_reaches_another(player: Player, engine: &'static str, level: &'static str) {
+    let Some(tenancy) = Tenancy::start(player, level).await else { return };
     let tenancy = tokio::task::spawn_blocking(move || {
         look_around(&tenancy, engine);
+        look_around_as_owner(&tenancy, engine, level);
         tenancy
     });
     let tenancy = tenancy.await.unwrap();
@@ -264,20 +308,60 @@ async fn nothing_of_one_reaches_another(player: Player, engine: &'static str) {
 
 #[tokio::test]
 async fn claude() {
-    nothing_of_one_reaches_another(Player::ClaudeStream, "stream").await;
+    nothing_of_one_reaches_another(Player::ClaudeStream, "stream", "edits").await;
+}
+
+#[tokio::test]
+async fn claude_at_deny() {
+    nothing_of_one_reaches_another(Player::ClaudeStream, "stream", "deny").await;
+}
+
+#[tokio::test]
+async fn claude_at_all() {
+    nothing_of_one_reaches_another(Player::ClaudeStream, "stream", "all").await;
 }
 
 #[tokio::test]
 async fn claude_on_a_terminal() {
-    nothing_of_one_reaches_another(Player::ClaudeTerminal, "terminal").await;
+    nothing_of_one_reaches_another(Player::ClaudeTerminal, "terminal", "edits").await;
+}
+
+#[tokio::test]
+async fn claude_on_a_terminal_at_deny() {
+    nothing_of_one_reaches_another(Player::ClaudeTerminal, "terminal", "deny").await;
+}
+
+#[tokio::test]
+async fn claude_on_a_terminal_at_all() {
+    nothing_of_one_reaches_another(Player::ClaudeTerminal, "terminal", "all").await;
 }
 
 #[tokio::test]
 async fn codex() {
-    nothing_of_one_reaches_another(Player::Codex, "stream").await;
+    nothing_of_one_reaches_another(Player::Codex, "stream", "edits").await;
+}
+
+#[tokio::test]
+async fn codex_at_deny() {
+    nothing_of_one_reaches_another(Player::Codex, "stream", "deny").await;
+}
+
+#[tokio::test]
+async fn codex_at_all() {
+    nothing_of_one_reaches_another(Player::Codex, "stream", "all").await;
 }
 
 #[tokio::test]
 async fn opencode() {
-    nothing_of_one_reaches_another(Player::OpenCode, "stream").await;
+    nothing_of_one_reaches_another(Player::OpenCode, "stream", "edits").await;
+}
+
+#[tokio::test]
+async fn opencode_at_deny() {
+    nothing_of_one_reaches_another(Player::OpenCode, "stream", "deny").await;
+}
+
+#[tokio::test]
+async fn opencode_at_all() {
+    nothing_of_one_reaches_another(Player::OpenCode, "stream", "all").await;
 }
