@@ -30,16 +30,13 @@ const REMEMBERED: &str = "The harbour code is 5580.";
 /// does not match itself.
 const LOOK_AROUND: &str = r#"
 found=found.txt
-{ : > $found; } 2>/dev/null || found="$HOME/found.txt"
+touch $found 2>/dev/null || found="$HOME/found.txt"
 exec > "$found" 2>&1
 env | sort
 cat "$HOME/opencode.json"
-for process in /proc/[0-9]*; do
-    cat $process/environ $process/cmdline 2>/dev/null | tr '\0' '\n'
-    ls -l $process/cwd/ $process/fd/ $process/root/TOP/home/ $process/root/TOP/ostler/ 2>/dev/null
-    cat $process/root/TOP/ostler/keys.json $process/root/TOP/home/.claude/settings.json 2>/dev/null
-    grep -rashe 'PATTERN' $process/cwd/ $process/root/TOP/home/ $process/root/TOP/ostler/ 2>/dev/null
-done
+cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n'
+ls -l /proc/[0-9]*/cwd/ /proc/[0-9]*/fd/ /proc/[0-9]*/root/TOP/home/ /proc/[0-9]*/root/TOP/ostler/ 2>/dev/null
+cat /proc/[0-9]*/root/TOP/ostler/keys.json /proc/[0-9]*/root/TOP/home/.claude/settings.json 2>/dev/null
 ls -laR TOP/home TOP/ostler TOP/caller 2>/dev/null
 cat TOP/home/.claude/settings.json TOP/home/.claude.json TOP/home/.codex/* TOP/home/.config/opencode/* 2>/dev/null
 cat TOP/ostler/keys.json TOP/ostler/config.toml TOP/ostler/memory/* TOP/ostler/serve/*/* TOP/ostler/serve/*/*/* 2>/dev/null
@@ -228,6 +225,7 @@ fn look_around_as_owner(tenancy: &Tenancy, engine: &str, level: &str) {
         "edits" => &[OWNERS_KEY],
         _ => &[OWNERS_KEY, WORDS[0], WORDS[1], REMEMBERED],
     };
+    // Without what takes long where nothing keeps the script from it.
     write_script(&tenancy.shape, "");
     let owner = tenancy.served.client(&tenancy.owner);
     let path = tenancy.open(owner, engine);
@@ -312,11 +310,6 @@ async fn claude() {
 }
 
 #[tokio::test]
-async fn claude_at_deny() {
-    nothing_of_one_reaches_another(Player::ClaudeStream, "stream", "deny").await;
-}
-
-#[tokio::test]
 async fn claude_at_all() {
     nothing_of_one_reaches_another(Player::ClaudeStream, "stream", "all").await;
 }
@@ -324,11 +317,6 @@ async fn claude_at_all() {
 #[tokio::test]
 async fn claude_on_a_terminal() {
     nothing_of_one_reaches_another(Player::ClaudeTerminal, "terminal", "edits").await;
-}
-
-#[tokio::test]
-async fn claude_on_a_terminal_at_deny() {
-    nothing_of_one_reaches_another(Player::ClaudeTerminal, "terminal", "deny").await;
 }
 
 #[tokio::test]
@@ -354,11 +342,6 @@ async fn codex_at_all() {
 #[tokio::test]
 async fn opencode() {
     nothing_of_one_reaches_another(Player::OpenCode, "stream", "edits").await;
-}
-
-#[tokio::test]
-async fn opencode_at_deny() {
-    nothing_of_one_reaches_another(Player::OpenCode, "stream", "deny").await;
 }
 
 #[tokio::test]
