@@ -18,6 +18,7 @@ const MAY_NAME_HOMES: &[&str] = &[
     "crates/ostler-agent/src/jail/decision_tests.rs",
     "crates/ostler-agent/src/jail/denial_tests.rs",
     "crates/ostler-agent/src/jail/named_paths.rs",
+    "crates/ostler-agent/src/jail/tenant_tests.rs",
     "crates/ostler-agent/src/jail/world.rs",
     "crates/ostler-agent/recordings/",
     "crates/ostler-agent/tests/suite/snapshots/",
