@@ -37,6 +37,7 @@ mod serving;
 mod stalling;
 mod streaming;
 mod terms;
+mod tls;
 mod unfolding;
 mod visits;
 
@@ -58,6 +59,7 @@ use crate::live::Start;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
 use crate::wire::Problem;
+use admission::Identity;
 use bodies::Bodies;
 pub use bodies::BodyLimits;
 pub use connections::ConnectionLimits;
@@ -68,6 +70,7 @@ use models::{Models, Served};
 pub use opening::{Listening, OpenError, open};
 use questions::Questions;
 use refusing::{body, refuse};
+pub use tls::{Tls, TlsError};
 use visits::{Visitor, Visits};
 
 /// What is served, and to whom.
@@ -92,6 +95,8 @@ pub struct Offer {
     pub bodies: BodyLimits,
     /// How many connections there are at once.
     pub connections: ConnectionLimits,
+    /// With what connections are encrypted; nothing for plain HTTP.
+    pub tls: Option<Tls>,
 }
 
 /// How long it is waited for what is sent, and for what we send to be taken. Who takes longer is not waited for.
@@ -139,6 +144,10 @@ pub struct Gateway<S: Start> {
 }
 
 impl<S: Start> Gateway<S> {
+    fn identity(&self) -> Identity<'_> {
+        Identity { address: self.address, tls: self.offer.tls.as_ref() }
+    }
+
     /// Who it is, if he may do this.
     fn admit(&self, headers: &HeaderMap, wanted: Scope) -> Result<Visitor, Problem> {
         self.visits.admit(&self.offer.keys, headers, wanted)

@@ -28,6 +28,8 @@ pub(crate) use sections::{
     ColorWhen, Config, PriceSection, ProbeAt, Run as RunSection, Serve as ServeSection,
 };
 pub(crate) use trust::{Trust, TrustError, folder};
+#[cfg(target_os = "linux")]
+pub(crate) use values::FilePath;
 use values::Switch;
 pub(crate) use values::{Count, Money, Span, TerminalSize};
 

@@ -169,6 +169,8 @@ impl Failure {
             #[cfg(target_os = "linux")]
             Self::Keys(error) if error.is_usage() => USAGE,
             #[cfg(target_os = "linux")]
+            Self::Serve(error) if error.is_usage() => USAGE,
+            #[cfg(target_os = "linux")]
             Self::Serve(_) | Self::Keys(_) => INTERNAL,
             Self::Attach(_)
             | Self::Call(_)

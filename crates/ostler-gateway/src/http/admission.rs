@@ -5,13 +5,22 @@ use std::net::{IpAddr, SocketAddr};
 use axum::http::uri::{Authority, Scheme};
 use axum::http::{HeaderMap, Uri, header};
 
+use super::Tls;
 use crate::wire::{Kind, Problem};
 
 /// Longest head: a key, a few names. What is longer gets status 431.
 pub(super) const LONGEST_HEAD: usize = 64 * 1024;
 
+/// What the server is reached by.
+#[derive(Clone, Copy)]
+pub(super) struct Identity<'a> {
+    pub(super) address: SocketAddr,
+    /// With TLS its certificate says which names it has.
+    pub(super) tls: Option<&'a Tls>,
+}
+
 /// Refuses what was sent to another name, or by a page of another place, and a head that is too long.
-pub(super) fn is_meant(target: &Uri, headers: &HeaderMap, address: SocketAddr) -> Result<(), Problem> {
+pub(super) fn is_meant(target: &Uri, headers: &HeaderMap, server: Identity<'_>) -> Result<(), Problem> {
     if length(target, headers) > LONGEST_HEAD {
         return Err(Problem::new(Kind::LongHead, "the head of the request is longer than 64 kB"));
     }
@@ -23,14 +32,14 @@ pub(super) fn is_meant(target: &Uri, headers: &HeaderMap, address: SocketAddr) -
     }
     // A target may name a server by itself, and then that name counts, not the other one.
     let is_foreign = |named: &Authority| {
-        target.scheme().is_some_and(|scheme| *scheme != Scheme::HTTP) || !is_ours(named.as_str(), address)
+        target.scheme().is_some_and(|scheme| *scheme != server.scheme()) || !server.has_name(named.as_str())
     };
-    if !is_ours(host, address) || target.authority().is_some_and(is_foreign) {
+    if !server.has_name(host) || target.authority().is_some_and(is_foreign) {
         return Err(Problem::new(Kind::Forbidden, "this server does not have that name").about("host"));
     }
     match text(header::ORIGIN) {
         None => Ok(()),
-        Some(origin) if origin.strip_prefix("http://").is_some_and(|from| from == host) => Ok(()),
+        Some(origin) if origin.split_once("://") == Some((server.scheme().as_str(), host)) => Ok(()),
         Some(_) => Err(Problem::new(Kind::Forbidden, "pages of other places may not ask").about("origin")),
     }
 }
@@ -44,17 +53,25 @@ fn length(target: &Uri, headers: &HeaderMap) -> usize {
     path + server + fields.sum::<usize>()
 }
 
-/// Whether a name with its port is one of ours. Who listens for others is asked by whatever address they know.
-fn is_ours(host: &str, address: SocketAddr) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.parse() == Ok(address.port()) => name,
-        Some((_, port)) if port.parse::<u16>().is_ok() => return false,
-        Some(_) | None => host,
-    };
-    let number = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    match number {
-        Ok(number) => number == address.ip() || number.is_loopback() || !address.ip().is_loopback(),
-        Err(_) => name == "localhost",
+impl Identity<'_> {
+    fn scheme(self) -> Scheme {
+        if self.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP }
+    }
+
+    /// Whether a name with its port is the server's. Where it listens for others they use whatever address they know, and
+    /// the names of its certificate.
+    fn has_name(self, host: &str) -> bool {
+        let address = self.address;
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.parse() == Ok(address.port()) => name,
+            Some((_, port)) if port.parse::<u16>().is_ok() => return false,
+            Some(_) | None => host,
+        };
+        let number = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        match number {
+            Ok(number) => number == address.ip() || number.is_loopback() || !address.ip().is_loopback(),
+            Err(_) => name == "localhost" || self.tls.is_some_and(|tls| tls.is_for(name)),
+        }
     }
 }
 
@@ -78,7 +95,7 @@ mod tests {
             ("", local, false),
         ];
         for (host, address, want) in table {
-            assert_eq!(is_ours(host, address), want, "{host}");
+            assert_eq!(Identity { address, tls: None }.has_name(host), want, "{host}");
         }
     }
 
@@ -91,7 +108,7 @@ mod tests {
             if let Some(origin) = origin {
                 headers.insert(header::ORIGIN, origin.parse().unwrap());
             }
-            is_meant(&Uri::from_static("/"), &headers, address).is_ok()
+            is_meant(&Uri::from_static("/"), &headers, Identity { address, tls: None }).is_ok()
         };
         assert!(asked(None) && asked(Some("http://localhost:7433")));
         assert!(!asked(Some("http://evil.example")) && !asked(Some("null")));
@@ -105,7 +122,7 @@ mod tests {
             for host in hosts {
                 headers.append(header::HOST, host.parse().unwrap());
             }
-            let meant = is_meant(&Uri::from_static(target), &headers, address);
+            let meant = is_meant(&Uri::from_static(target), &headers, Identity { address, tls: None });
             meant.map_or_else(|problem| problem.kind.status(), |()| 200)
         };
         let ours = "127.0.0.1:7433";

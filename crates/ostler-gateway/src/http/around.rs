@@ -45,7 +45,7 @@ pub(super) async fn around<S: Start>(
     let path = incoming.uri().path().to_owned();
     let route = incoming.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
     let credentials = metrics::credentials(incoming.headers());
-    let meant = admission::is_meant(incoming.uri(), incoming.headers(), gateway.address);
+    let meant = admission::is_meant(incoming.uri(), incoming.headers(), gateway.identity());
     let is_closing = gateway.is_closing.load(Ordering::Relaxed) && !SIGNS_OF_LIFE.contains(&path.as_str());
     let is_meant = meant.is_ok();
     let mut response = match meant {

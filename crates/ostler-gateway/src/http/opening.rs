@@ -21,6 +21,7 @@ use super::followers::Followers;
 use super::idempotency::Repeats;
 use super::models::{AliasError, Models, Served};
 use super::questions::Questions;
+use super::serving::Door;
 use super::visits::Visits;
 use super::{Gateway, Offer, around, routes, serving};
 use crate::conversations::{Bounds, Conversations};
@@ -133,6 +134,12 @@ impl<S: Start> Listening<S> {
         self.gateway.address
     }
 
+    /// The same as a URL.
+    pub fn url(&self) -> String {
+        let scheme = if self.gateway.offer.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.gateway.address)
+    }
+
     /// Serves until `stop` is ready, then lets turns end for so long, breaks off the rest, and closes all sessions. Who
     /// comes meanwhile is told that nothing new is begun.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static, drain: Duration) {
@@ -158,8 +165,9 @@ impl<S: Start> Listening<S> {
             gateway.ending.cancel();
             closing.cancel();
         };
-        let waiting = (gateway.offer.waiting, gateway.offer.connections);
-        tokio::join!(serving::serve(listener, router, waiting, closing.clone()), ending);
+        let Offer { waiting, connections, .. } = gateway.offer;
+        let door = Door { router, tls: gateway.offer.tls.clone(), waiting };
+        tokio::join!(serving::serve(listener, door, connections, closing.clone()), ending);
         gateway.sitters.close();
         // Who does not read that it is over is not waited for.
         let _ = tokio::time::timeout(FAREWELL, gateway.sitters.wait()).await;

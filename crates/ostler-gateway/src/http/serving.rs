@@ -10,15 +10,17 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Waiting;
 use super::admission::LONGEST_HEAD;
 use super::connections::{ConnectionLimits, Connections, Slot};
 use super::stalling::Stalling;
 use super::visits::Lasting;
+use super::{Tls, Waiting};
 
 /// How much of a head is read: more than it may have, so that one that is too long is read to its end and gets an answer.
 const MOST_OF_HEAD: usize = 2 * LONGEST_HEAD;
@@ -37,11 +39,19 @@ const PROBES: u32 = 3;
 /// How long connections may take to end once there is nothing more to say.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// What connections lead to.
+#[derive(Clone)]
+pub(super) struct Door {
+    pub(super) router: Router,
+    pub(super) tls: Option<Tls>,
+    pub(super) waiting: Waiting,
+}
+
 /// Serves until it is told to close, lets what is being sent be sent for a moment, and ends all connections.
 pub(super) async fn serve(
     listener: TcpListener,
-    router: Router,
-    (waiting, limits): (Waiting, ConnectionLimits),
+    door: Door,
+    limits: ConnectionLimits,
     closing: CancellationToken,
 ) {
     let open = Connections::new(limits);
@@ -62,7 +72,7 @@ pub(super) async fn serve(
             slot = next => {
                 // Where there is no slot, the connection is closed: its address has its share.
                 if let (Some(slot), Some((stream, _))) = (slot, accepted.take()) {
-                    connections.spawn(connect(stream, slot, router.clone(), waiting, closing.clone()));
+                    connections.spawn(connect(stream, slot, door.clone(), closing.clone()));
                 }
             }
             Some(_) = connections.join_next() => {}
@@ -106,27 +116,50 @@ fn is_of_the_visitor(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connect(
-    stream: TcpStream,
-    slot: Slot,
-    router: Router,
-    waiting: Waiting,
+async fn connect(stream: TcpStream, slot: Slot, door: Door, closing: CancellationToken) {
+    let Waiting { head, taking, .. } = door.waiting;
+    let Some(tls) = door.tls.clone() else {
+        let stream = Stalling::new(stream, taking);
+        return serve_http(stream, (slot, None), door, closing).await;
+    };
+    // The handshake counts as part of the first head: both together take no longer than a head may.
+    let until = Instant::now() + head;
+    let accepted = tokio::select! {
+        biased;
+        () = closing.cancelled() => return,
+        () = slot.evicted() => return,
+        accepted = tokio::time::timeout_at(until, tls.accept(stream, taking)) => accepted,
+    };
+    match accepted {
+        Ok(Ok(stream)) => serve_http(stream, (slot, Some(until)), door, closing).await,
+        Ok(Err(error)) => tracing::debug!(target: "ostler::http", %error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!(target: "ostler::http", "a TLS handshake took too long"),
+    }
+}
+
+/// Serves a connection. The first head is to be there until then, where that is sooner than any head has to be.
+async fn serve_http<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: T,
+    (slot, first_head): (Slot, Option<Instant>),
+    door: Door,
     closing: CancellationToken,
 ) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(waiting.head)
+        .header_read_timeout(door.waiting.head)
         .max_buf_size(MOST_OF_HEAD)
         .max_headers(MOST_FIELDS);
-    let (router, requests) = (TowerToHyperService::new(router), slot.clone());
+    let (router, requests) = (TowerToHyperService::new(door.router), slot.clone());
+    let has_head = CancellationToken::new();
+    let began = has_head.clone();
     let service = service_fn(move |incoming| {
+        began.cancel();
         // Until the response is sent, or the connection is another protocol's.
         let active = requests.begin_request();
         let answered = router.call(incoming);
         async move { answered.await.map(|response| response.map(|body| Lasting::body(body, active))) }
     });
-    let stream = TokioIo::new(Stalling::new(stream, waiting.taking));
-    let connection = http.serve_connection(stream, service).with_upgrades();
+    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let served = tokio::select! {
         biased;
@@ -136,10 +169,21 @@ async fn connect(
         }
         served = connection.as_mut() => served,
         () = slot.evicted() => return,
+        () = is_late(first_head, &has_head) => return,
     };
     if let Err(error) = served {
         tracing::debug!(target: "ostler::http", %error, "a connection broke");
     }
+}
+
+/// Ready once it is too late for the first head. Never, if it came in time.
+async fn is_late(first_head: Option<Instant>, has_head: &CancellationToken) {
+    if let Some(until) = first_head
+        && tokio::time::timeout_at(until, has_head.cancelled()).await.is_err()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use ostler_gateway::http::{BodyLimits, ConnectionLimits, Offer, Waiting, open};
 use ostler_gateway::pool::{Patience, Pool};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -90,6 +90,7 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
         waiting: Waiting::default(),
         bodies: BodyLimits::default(),
         connections: ConnectionLimits::default(),
+        tls: None,
     }
 }
 
@@ -143,10 +144,7 @@ impl House {
 
     async fn ask_at(address: SocketAddr, head: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let length = body.len();
-        let host = if head.contains("host:") { String::new() } else { format!("host: {address}\r\n") };
-        let request = format!("{head}\r\n{host}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
-        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.write_all(request(address, head, body).as_bytes()).await.unwrap();
         stream
     }
 
@@ -157,13 +155,7 @@ impl House {
     /// The same, for tasks that outlive a borrow of the house.
     pub(crate) async fn get_at(address: SocketAddr, head: &str, body: &str) -> Got {
         let mut stream = Self::ask_at(address, head, body).await;
-        let mut answer = String::new();
-        tokio::time::timeout(DEADLINE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-        let body = if is_chunked { unchunked(body) } else { body.to_owned() };
-        Got { status, head: head.to_ascii_lowercase(), body }
+        Got::read(&mut stream).await
     }
 
     /// A request without a body.
@@ -184,10 +176,28 @@ impl House {
 }
 
 impl Got {
+    /// All that comes until the connection ends.
+    pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Self {
+        let mut answer = String::new();
+        tokio::time::timeout(DEADLINE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        let body = if is_chunked { unchunked(body) } else { body.to_owned() };
+        Got { status, head: head.to_ascii_lowercase(), body }
+    }
+
     /// What a header of the answer says.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
+}
+
+/// A request after which the connection ends.
+pub(crate) fn request(address: SocketAddr, head: &str, body: &str) -> String {
+    let length = body.len();
+    let host = if head.contains("host:") { String::new() } else { format!("host: {address}\r\n") };
+    format!("{head}\r\n{host}connection: close\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 pub(crate) fn head(path: &str, key: &str) -> String {

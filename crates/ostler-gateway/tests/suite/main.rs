@@ -24,4 +24,5 @@ mod silence;
 mod starving;
 mod staying;
 mod terminals;
+mod tls;
 mod tools;

@@ -6,7 +6,7 @@ use ostler_agent::leasing::Limits;
 use ostler_process::terminal::pty::Size;
 use ostler_process::terminal::seat::{Seat, Wish};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::clock::Clock;
@@ -15,8 +15,8 @@ use crate::house::{DEADLINE, House, head, messages};
 const SESSIONS: &str = "/api/v1/sessions";
 
 /// A client of a WebSocket.
-pub(crate) struct Socket {
-    stream: TcpStream,
+pub(crate) struct Socket<T = TcpStream> {
+    stream: T,
 }
 
 #[derive(Debug, PartialEq)]
@@ -38,8 +38,11 @@ impl Socket {
     pub(crate) async fn open(house: &House, path: &str, more: &str) -> Result<Self, u16> {
         Self::on(TcpStream::connect(house.address).await.unwrap(), house, path, more).await
     }
+}
 
-    async fn on(mut stream: TcpStream, house: &House, path: &str, more: &str) -> Result<Self, u16> {
+impl<T: AsyncRead + AsyncWrite + Unpin> Socket<T> {
+    /// The same, on this connection.
+    pub(crate) async fn on(mut stream: T, house: &House, path: &str, more: &str) -> Result<Self, u16> {
         let request =
             format!("{}\r\nhost: {}\r\nconnection: upgrade\r\n\r\n", upgrade(path, more), house.address);
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -88,7 +91,7 @@ impl Socket {
     }
 
     /// Reads what is shown until it has these words.
-    async fn until(&mut self, words: &str) -> Vec<Frame> {
+    pub(crate) async fn until(&mut self, words: &str) -> Vec<Frame> {
         let mut seen = Vec::new();
         loop {
             let frame = self.next().await;

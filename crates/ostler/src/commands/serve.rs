@@ -7,6 +7,7 @@ mod memory;
 mod place;
 mod scene;
 mod tenants;
+mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ use self::greeting::tell;
 use self::jail::{ServeJailer, ServedWall};
 use self::scene::Scene;
 use self::tenants::{ServeTenants, remove_homes};
+use self::tls::{TlsArgs, TransportError};
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::interrupt::Signals;
@@ -70,6 +72,7 @@ const BESIDE: &str = "warning: another `ostler serve` has the conversations of t
   ostler serve
   ostler serve --rehearse
   ostler serve --listen 127.0.0.1:8080 --max-sessions 4 --spares 1
+  ostler serve --listen 0.0.0.0:7433 --tls-cert server.pem --tls-key server.key
 
 Programs that speak the Anthropic Messages, OpenAI Chat Completions or OpenAI
 Responses API talk to your own agent. A conversation that goes on finds its
@@ -78,9 +81,13 @@ the agent: claude, codex, opencode, or AGENT/MODEL. The key is made at the first
 start and printed once; `ostler keys` makes others. Ctrl-C ends it, and
 conversations go on with the next one.")]
 pub(crate) struct Args {
-    /// The address to listen on; port 0 means any free one.
+    /// The address to listen on; port 0 means any free one. Other machines can reach one that is not loopback: it needs
+    /// TLS.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     listen: SocketAddr,
+
+    #[command(flatten)]
+    tls: TlsArgs,
 
     /// Play a scripted model instead of the provider: a built-in name or a file.
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, require_equals = true, default_missing_value = "echo")]
@@ -118,6 +125,8 @@ pub(crate) enum ServeError {
     Open(#[from] OpenError),
     #[error(transparent)]
     Jail(#[from] JailFault),
+    #[error(transparent)]
+    Transport(#[from] TransportError),
     #[error("could not use {} for sessions", .path.display())]
     Shelf {
         path: PathBuf,
@@ -137,9 +146,15 @@ impl ServeError {
         match self {
             Self::Open(error) => error.hint(),
             Self::Jail(fault) => fault.hint(),
+            Self::Transport(error) => Some(error.hint()),
             Self::Shelf { .. } => Some("check that Ostler's home can be written to".to_owned()),
             Self::Folder { .. } => Some("name a folder that exists".to_owned()),
         }
+    }
+
+    /// Whether it is about how the command was called.
+    pub(crate) fn is_usage(&self) -> bool {
+        matches!(self, Self::Transport(_))
     }
 }
 
@@ -168,6 +183,7 @@ impl Programs {
 /// Serves until Ctrl-C or SIGTERM, which is how it ends well.
 pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
     let settings = here.settings()?;
+    let tls = tls::load(&args.tls, args.listen, &settings.config.serve, here).map_err(ServeError::from)?;
     let programs = Programs::find(&settings, here)?;
     let folders = args.allow_cwd.iter().map(|folder| {
         let path = here.cwd.join(folder);
@@ -297,9 +313,10 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         waiting: Waiting::default(),
         bodies: bounds::bodies(section),
         connections: bounds::connections(section),
+        tls,
     };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;
-    tell(&args, (first, &titles), listening.address(), fresh.as_deref())?;
+    tell(&args, (first, &titles), &listening.url(), fresh.as_deref())?;
     let proxy_closing = CancellationToken::new();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = listening.serve(

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use ostler_agent::document::{Document, Format, Mistake, Segment};
 use toml::{Table, Value};
 
-use super::sections::{ColorWhen, Config, DEFAULTS, below_home};
+use super::sections::{ColorWhen, Config, DEFAULTS};
 use super::tightening::{is_builtin, may_set};
 use super::trust::Trust;
+use super::values::below_home;
 use super::{ConfigError, Effective, Ignored, IgnoredBecause, Origin, PROJECT_CONFIG, file, project_file};
 use crate::surroundings::Surroundings;
 

@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::values::{Count, Money, Span, Switch, TerminalSize};
+use super::values::{Count, FilePath, Money, Span, Switch, TerminalSize, below_home};
 use crate::commands::run::Level;
 
 /// The values that hold when nothing is set.
@@ -98,6 +98,10 @@ pub(crate) struct Serve {
     pub(crate) max_connections: Option<Count>,
     /// How many of them may come from one address.
     pub(crate) max_peer_connections: Option<Count>,
+    /// A PEM file with the certificate that encrypts connections, its chain included. Needs `tls_key`.
+    pub(crate) tls_cert: Option<FilePath>,
+    /// A PEM file with the private key of the certificate.
+    pub(crate) tls_key: Option<FilePath>,
     /// Other names of models, for programs whose models have fixed names: `"gpt-4o" = "claude"`.
     pub(crate) models: BTreeMap<String, String>,
 }
@@ -317,14 +321,6 @@ impl<'de> Deserialize<'de> for CommandWords {
                 "`{text}` names no program, or has a quote that is never closed try: write it as in a shell"
             )))
         }
-    }
-}
-
-/// A path, with `~` replaced if it begins with `~/`.
-pub(super) fn below_home(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), std::env::home_dir()) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => PathBuf::from(path),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Values that can be written in two ways: as TOML has them, and as text, since a variable is always text.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -27,12 +28,45 @@ pub(crate) struct Money(pub(crate) f64);
 #[schemars(transparent)]
 pub(crate) struct Switch(pub(crate) bool);
 
+/// A file: absolute, or below the home directory.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct FilePath(#[schemars(regex(pattern = "^(/|~/)."))] String);
+
+impl FilePath {
+    /// With `~` replaced.
+    pub(crate) fn resolve(&self) -> PathBuf {
+        below_home(&self.0)
+    }
+}
+
 /// Columns and rows of a terminal: `"120x40"`.
 #[derive(Debug, Clone, Copy, PartialEq, JsonSchema)]
 #[schemars(with = "String")]
 pub(crate) struct TerminalSize {
     pub(crate) columns: u16,
     pub(crate) rows: u16,
+}
+
+/// A path, with `~` replaced if it begins with `~/`.
+pub(super) fn below_home(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    }
+}
+
+impl<'de> Deserialize<'de> for FilePath {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        if text.starts_with('/') || text.starts_with("~/") {
+            return Ok(Self(text));
+        }
+        // The part after `try:` becomes the hint.
+        Err(D::Error::custom(format!(
+            "`{text}` is not a path that begins with `/` or `~/`; try: write the whole path"
+        )))
+    }
 }
 
 impl<'de> Deserialize<'de> for TerminalSize {

@@ -122,6 +122,8 @@ fn serve_defaults() -> Vec<(&'static str, InForce)> {
         ("max_key_body_mb", megabytes(bodies.of_key)),
         ("max_connections", count(u32::try_from(connections.total).unwrap_or(u32::MAX))),
         ("max_peer_connections", count(u32::try_from(connections.of_peer).unwrap_or(u32::MAX))),
+        ("tls_cert", unset("plain HTTP, on loopback only")),
+        ("tls_key", unset("plain HTTP, on loopback only")),
         ("models", unset("no other names")),
     ]
 }

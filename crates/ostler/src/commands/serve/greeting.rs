@@ -1,7 +1,5 @@
 //! What a server prints when it listens.
 
-use std::net::SocketAddr;
-
 use serde_json::json;
 
 use super::Args;
@@ -12,15 +10,14 @@ use crate::failure::Failure;
 pub(super) fn tell(
     args: &Args,
     (first, titles): (&str, &[&str]),
-    address: SocketAddr,
+    url: &str,
     fresh: Option<&str>,
 ) -> Result<(), Failure> {
-    let url = format!("http://{address}");
     if args.json {
         let told = json!({"v": 1, "kind": "listening", "url": url, "key": fresh});
         return display::text(&format!("{told}\n"));
     }
-    display::text(&greeting(&url, (first, titles), fresh))
+    display::text(&greeting(url, (first, titles), fresh))
 }
 
 fn greeting(url: &str, (first, titles): (&str, &[&str]), fresh: Option<&str>) -> String {
