@@ -11,16 +11,18 @@ mod eviction;
 mod gone;
 mod line;
 mod partial;
+mod quota;
 mod reading;
 mod recorder;
 mod repair;
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ostler_agent::fingerprint::Known;
 use sha2::{Digest as _, Sha256};
@@ -29,11 +31,13 @@ use uuid::Uuid;
 pub use conversation::{Conversation, Kept, Summary, Unkept};
 pub use eviction::{Bounds, Holding};
 pub use line::{Ending, Happened, KnownBy, Line, Opening, Settled, SoFar};
+pub use quota::QuotaExceeded;
 pub use recorder::{Heard, Recorder, settled};
 
 use conversation::Keeping;
 use eviction::Candidate;
 use gone::Gone;
+use quota::Quota;
 
 /// Letters of an id.
 const ID_DIGITS: usize = 32;
@@ -66,7 +70,28 @@ pub(crate) struct Store {
     /// How many each tenant has begun.
     begun: Mutex<HashMap<String, usize>>,
     gone: Gone,
+    quota: Arc<Quota>,
+    live: OnceLock<LiveConversations>,
 }
+
+/// Finds the ids of conversations that have a live session.
+struct LiveConversations(Box<dyn Fn() -> HashSet<String> + Send + Sync>);
+
+impl fmt::Debug for LiveConversations {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("LiveConversations")
+    }
+}
+
+/// A conversation that may go.
+struct IdleConversation {
+    conversation: Arc<Conversation>,
+    bytes: u64,
+    holding: Holding,
+}
+
+/// By tenant.
+type IdleConversations = HashMap<String, Vec<IdleConversation>>;
 
 /// Which conversation a name means.
 #[derive(Debug)]
@@ -89,6 +114,8 @@ impl Conversations {
             known: Mutex::default(),
             begun: Mutex::default(),
             gone: Gone::default(),
+            quota: Quota::new(&bounds),
+            live: OnceLock::new(),
         });
         for tenant in std::fs::read_dir(folder)?.flatten() {
             store.gone.read(&tenant.path());
@@ -100,8 +127,18 @@ impl Conversations {
             store.known().values().map(|known| known.opening.tenant.clone()).collect();
         for tenant in tenants {
             store.prune(&tenant);
+            if let Err(exceeded @ QuotaExceeded::OfAll(_)) = store.quota.check(&tenant, 0) {
+                let mut idle = store.idle(&tenant, None, exceeded);
+                store.remove_until(&mut idle, &tenant, 0, exceeded);
+            }
         }
         Ok(Self { store })
+    }
+
+    /// From now on a conversation of a live session is not removed for others. Asked once, without any lock.
+    pub fn protect(&self, live: impl Fn() -> HashSet<String> + Send + Sync + 'static) {
+        // Only the first one counts: there is one pool.
+        let _ = self.store.live.set(LiveConversations(Box::new(live)));
     }
 
     /// The one with this id, if it is the tenant's. An owner of the machine has none that is not his.
@@ -178,8 +215,7 @@ impl Conversations {
         }
         let folder = self.store.folder_of(&opening.tenant);
         let path = folder.join(format!("{}.{JOURNAL}", opening.conversation));
-        let store = Arc::downgrade(&self.store);
-        let conversation = Arc::new(Conversation::new(opening, path, store, keeping));
+        let conversation = Arc::new(Conversation::new(opening, path, &self.store, keeping));
         known.insert(conversation.id().to_owned(), conversation.clone());
         conversation
     }
@@ -215,7 +251,7 @@ impl Store {
         }
         if let Ok(Some(found)) = reading::find(path) {
             let journal = path.with_extension(JOURNAL);
-            let conversation = Conversation::found(found, journal, Arc::downgrade(self), keeping);
+            let conversation = Conversation::found(found, journal, self, keeping);
             self.known().insert(conversation.id().to_owned(), Arc::new(conversation));
         }
     }
@@ -244,13 +280,73 @@ impl Store {
     }
 
     fn remove(&self, conversation: &Conversation) {
+        self.note_gone(conversation, conversation.summary().holding);
+        self.known().remove(conversation.id());
+        conversation.lose();
+    }
+
+    /// The same, unless a turn is under way in it: false then.
+    fn remove_idle(&self, conversation: &Conversation) -> bool {
+        let mut known = self.known();
+        let holding = conversation.summary().holding;
+        let is_removed = conversation.lose_if_idle();
+        if is_removed {
+            known.remove(conversation.id());
+            drop(known);
+            self.note_gone(conversation, holding);
+        }
+        is_removed
+    }
+
+    /// Remembers that a conversation with this in it is gone.
+    fn note_gone(&self, conversation: &Conversation, holding: Holding) {
         let (tenant, id) = (&conversation.opening.tenant, conversation.id());
         // An id that Ostler made is known without a note.
-        if conversation.summary().holding == Holding::Something && !is_made_id(tenant, id) {
+        if holding == Holding::Something && !is_made_id(tenant, id) {
             self.gone.note(&self.folder_of(tenant), id);
         }
-        self.known().remove(id);
-        conversation.lose();
+    }
+
+    /// Removes idle conversations until there is room for so many bytes. Nothing is removed where that does not help.
+    pub(crate) fn make_room(&self, needed_by: &Conversation, bytes: u64, exceeded: QuotaExceeded) {
+        let tenant = &needed_by.opening.tenant;
+        let mut idle = self.idle(tenant, Some(needed_by.id()), exceeded);
+        let removable = idle.values().flatten().map(|idle| idle.bytes).sum();
+        if self.quota.check_without(removable, tenant, bytes) != Err(exceeded) {
+            self.remove_until(&mut idle, tenant, bytes, exceeded);
+        }
+    }
+
+    fn remove_until(&self, idle: &mut IdleConversations, tenant: &str, bytes: u64, exceeded: QuotaExceeded) {
+        while self.quota.check(tenant, bytes) == Err(exceeded) {
+            let used = self.quota.by_tenant();
+            idle.retain(|_, idle| !idle.is_empty());
+            let most = idle.iter_mut().max_by_key(|(tenant, _)| used.get(*tenant).copied());
+            let Some(next) = most.and_then(|(_, idle)| idle.pop()) else { return };
+            self.remove_idle(&next.conversation);
+        }
+    }
+
+    /// What may go when that is exceeded. A tenant that has all that it may have loses its own only; where all have too
+    /// much, those of live sessions stay, and the tenant that has the most loses its own first.
+    fn idle(&self, tenant: &str, except: Option<&str>, exceeded: QuotaExceeded) -> IdleConversations {
+        let (of_tenant, live) = match exceeded {
+            QuotaExceeded::OfTenant(_) => (Some(tenant), HashSet::new()),
+            QuotaExceeded::OfAll(_) => (None, self.live.get().map(|live| (live.0)()).unwrap_or_default()),
+        };
+        let mut found = IdleConversations::new();
+        for conversation in self.list(of_tenant) {
+            let Summary { bytes, holding, turn, .. } = conversation.summary();
+            let may_go =
+                turn.is_none() && except != Some(conversation.id()) && !live.contains(conversation.id());
+            if bytes > 0 && may_go {
+                let tenant = conversation.opening.tenant.clone();
+                found.entry(tenant).or_default().push(IdleConversation { conversation, bytes, holding });
+            }
+        }
+        // The first that goes is at the end. Stable: those that were touched last stay in front.
+        found.values_mut().for_each(|idle| idle.sort_by_key(|idle| idle.holding));
+        found
     }
 
     fn prune(&self, tenant: &str) {
@@ -292,3 +388,6 @@ fn hex(text: &str) -> String {
 #[cfg(test)]
 #[path = "conversations_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod quota_tests;

@@ -11,7 +11,7 @@ use crate::pool::known_on;
 /// What is said of a turn that a killed server left open.
 const KILLED: &str = "the server ended during this turn: the answer is incomplete";
 
-fn opening(tenant: &str) -> Opening {
+pub(super) fn opening(tenant: &str) -> Opening {
     Opening {
         conversation: String::new(),
         tenant: tenant.to_owned(),
@@ -26,7 +26,7 @@ fn opening(tenant: &str) -> Opening {
     }
 }
 
-fn terms() -> Terms {
+pub(super) fn terms() -> Terms {
     Terms {
         kind: ostler_agent::access::KeyKind::Owner,
         memory: ostler_agent::access::KeyMemory::Off,
@@ -43,24 +43,24 @@ fn terms() -> Terms {
     }
 }
 
-fn user(text: &str) -> Message {
+pub(super) fn user(text: &str) -> Message {
     read(&[json!({"role": "user", "content": text})]).unwrap().remove(0)
 }
 
-fn said(text: &str) -> AgentEvent {
+pub(super) fn said(text: &str) -> AgentEvent {
     AgentEvent::Said { text: text.to_owned(), part: Part::Whole, within: None }
 }
 
-fn done() -> AgentEvent {
+pub(super) fn done() -> AgentEvent {
     AgentEvent::TurnEnded(TurnOutcome::Done { text: String::new() })
 }
 
 /// Asks, and is answered.
-fn turn(conversation: &Arc<Conversation>, asked: &str, events: &[AgentEvent]) -> String {
+pub(super) fn turn(conversation: &Arc<Conversation>, asked: &str, events: &[AgentEvent]) -> String {
     let prior = conversation.history(None).unwrap_or_default();
     let mut recorder =
         conversation.begin_turn(("claude", &terms()), (&prior, prior.len()), &user(asked)).unwrap();
-    events.iter().for_each(|event| recorder.hear(event));
+    events.iter().for_each(|event| recorder.hear(event).unwrap());
     recorder.turn().to_owned()
 }
 
@@ -179,8 +179,11 @@ fn one_asks_at_a_time_and_can_be_stopped() {
 #[test]
 fn only_so_much_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let store =
-        Conversations::open(folder.path(), Bounds { count: 3, empty: 3, unkept: 3, bytes: 1 << 20 }).unwrap();
+    let store = Conversations::open(
+        folder.path(),
+        Bounds { count: 3, empty: 3, unkept: 3, bytes: 1 << 20, ..Bounds::default() },
+    )
+    .unwrap();
     let other = store.begin(opening("two"));
     for _ in 0..4 * PRUNED_EVERY {
         store.begin(opening("one"));
@@ -200,7 +203,7 @@ fn only_so_much_is_kept() {
 #[test]
 fn every_tenant_has_its_bounds() {
     let folder = tempfile::tempdir().unwrap();
-    let bounds = Bounds { count: 3, empty: 3, unkept: 3, bytes: 1 << 20 };
+    let bounds = Bounds { count: 3, empty: 3, unkept: 3, bytes: 1 << 20, ..Bounds::default() };
     let store = Conversations::open(folder.path(), bounds).unwrap();
     for _ in 0..4 * PRUNED_EVERY {
         for tenant in ["one", "two"] {
@@ -305,7 +308,7 @@ fn a_turn_without_a_session_leaves_nothing() {
 #[test]
 fn what_only_failed_does_not_evict_what_was_said() {
     let folder = tempfile::tempdir().unwrap();
-    let bounds = Bounds { count: 3, empty: 3, unkept: 3, bytes: 1 << 20 };
+    let bounds = Bounds { count: 3, empty: 3, unkept: 3, bytes: 1 << 20, ..Bounds::default() };
     let store = Conversations::open(folder.path(), bounds).unwrap();
     let real = store.begin(opening("one"));
     turn(&real, "one?", &[said("one"), done()]);
@@ -330,7 +333,7 @@ fn what_only_failed_does_not_evict_what_was_said() {
 #[test]
 fn a_name_whose_conversation_is_gone_is_not_a_new_one() {
     let folder = tempfile::tempdir().unwrap();
-    let bounds = Bounds { count: 2, empty: 2, unkept: 2, bytes: 1 << 20 };
+    let bounds = Bounds { count: 2, empty: 2, unkept: 2, bytes: 1 << 20, ..Bounds::default() };
     let mut store = Conversations::open(folder.path(), bounds).unwrap();
     let begun = |store: &Conversations, name: &str| {
         let id = new_id(store, "one", name);
@@ -406,7 +409,7 @@ fn a_turn_that_a_killed_server_left_open_has_its_words_and_an_error() {
         let prior = conversation.history(None).unwrap();
         let mut recorder = conversation.begin_turn(("claude", &terms()), (&prior, 2), &user("two?")).unwrap();
         recorder.commit();
-        events.iter().for_each(|event| recorder.hear(event));
+        events.iter().for_each(|event| recorder.hear(event).unwrap());
         let spent = conversation.summary().so_far.input_tokens;
         let open = recorder.turn().to_owned();
         // Nothing runs any more: neither an end nor a file that is removed.
@@ -471,8 +474,8 @@ fn what_could_not_be_kept_whole_is_not_gone_on_with_after_a_restart() {
     let long = "x".repeat(33 << 20);
     let mut recorder =
         conversation.begin_turn(("claude", &terms()), (&before, before.len()), &user("two?")).unwrap();
-    recorder.hear(&said(&long));
-    recorder.hear(&done());
+    recorder.hear(&said(&long)).unwrap();
+    recorder.hear(&done()).unwrap();
     assert_eq!(conversation.history(None), Err(Unkept::Lost));
     assert!(!path.exists() && path.with_extension(CUT).exists(), "what there is stays");
     let store = Conversations::open(folder.path(), Bounds::default()).unwrap();

@@ -54,7 +54,7 @@ use ostler_agent::agent::Engine;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::conversations::Conversations;
+use crate::conversations::{Bounds, Conversations};
 use crate::live::Start;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
@@ -95,6 +95,8 @@ pub struct Offer {
     pub bodies: BodyLimits,
     /// How many connections there are at once.
     pub connections: ConnectionLimits,
+    /// How much of conversations is kept.
+    pub bounds: Bounds,
     /// With what connections are encrypted; nothing for plain HTTP.
     pub tls: Option<Tls>,
 }

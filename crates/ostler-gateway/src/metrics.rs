@@ -325,7 +325,7 @@ impl<'a> TurnMeter<'a> {
                 Phase::Start | Phase::Ask | Phase::Answer => Outcome::Failed,
             },
             TurnError::BrokenOff(..) => Outcome::Interrupted,
-            TurnError::TooLong(..) | TurnError::Blocked(_) => Outcome::Failed,
+            TurnError::TooLong(..) | TurnError::Blocked(_) | TurnError::Unwritable(_) => Outcome::Failed,
         };
     }
 

@@ -17,6 +17,7 @@ mod shelf;
 mod spares;
 mod turn;
 
+use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -35,6 +36,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::conversations::QuotaExceeded;
 use crate::live::{LiveSession, SessionFailure, Slash, Start};
 use crate::metrics::Metrics;
 pub(crate) use lease::StartKind;
@@ -141,6 +143,9 @@ pub enum TurnError {
     /// The agent waits for what only a person can give.
     #[error("the agent asks something that nobody can answer: {0}")]
     Blocked(String),
+    /// There is no room for what it adds to its conversation.
+    #[error(transparent)]
+    Unwritable(#[from] QuotaExceeded),
 }
 
 /// What took too long.
@@ -329,6 +334,15 @@ impl<S: Start> Pool<S> {
     /// All live sessions, those at work and those that wait.
     pub fn sessions(&self) -> Vec<Listed> {
         self.shared.seats().listed(self.shared.now())
+    }
+
+    /// Finds the conversations that have a live session, for as long as the pool is there.
+    pub fn live_labels(&self) -> impl Fn() -> HashSet<String> + Send + Sync + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        move || {
+            let listed = shared.upgrade().map(|shared| shared.seats().listed(shared.now()));
+            listed.into_iter().flatten().filter_map(|listed| listed.label).collect()
+        }
     }
 
     /// Ends the sessions of this tenant's conversation that wait. One at work is not touched.

@@ -11,20 +11,26 @@ use ostler_agent::canonical::Message;
 use ostler_agent::event::{AgentEvent, Usage};
 use ostler_agent::fingerprint::Known;
 use ostler_agent::leasing::Terms;
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::eviction::Holding;
-use super::line::{Ending, Happened, Line, Opening, SoFar, VERSION};
+use super::line::{Ending, Happened, Opening, SoFar, VERSION};
 use super::partial::Partial;
+use super::quota::{Quota, QuotaExceeded, Room};
 use super::reading::{self, Found, Told};
 use super::recorder::{Heard, Recorder};
 use super::{CUT, Store};
 
 /// Longest journal. What is longer is not gone on with by its id: the program has to send it.
 const LONGEST_JOURNAL: u64 = 32 << 20;
+
+/// What a line has besides what happened, at most: its version, its number and its time.
+const LONGEST_ENVELOPE: u64 = 96;
 
 /// Pieces of text that may wait for one who listens. Who is slower misses some, and gets the whole text after them.
 const UNHEARD: usize = 1024;
@@ -39,6 +45,7 @@ pub struct Conversation {
     pub opening: Opening,
     path: PathBuf,
     store: Weak<Store>,
+    quota: Arc<Quota>,
     state: Mutex<State>,
     /// The number of its last line.
     told: watch::Sender<u64>,
@@ -53,7 +60,8 @@ struct State {
     seq: u64,
     so_far: SoFar,
     known: Option<Known>,
-    bytes: u64,
+    /// What its journal takes.
+    room: Room,
     keeping: Keeping,
     /// Open while a turn is under way.
     file: Option<File>,
@@ -89,9 +97,36 @@ struct Busy {
 #[derive(Debug)]
 struct WaitingTurn {
     model: String,
-    before: Vec<Value>,
     asked: Value,
     at: i64,
+    /// What will be written, the opening too if it is not on disk.
+    lines: Vec<Prepared>,
+}
+
+/// A line that is to be written, and has room.
+#[derive(Debug)]
+struct Prepared {
+    /// What happened; nothing where it is not written.
+    happened: Option<Box<RawValue>>,
+    room: Room,
+}
+
+/// A line, as it is written. What happened is JSON already.
+#[derive(Serialize)]
+struct WrittenLine<'a> {
+    v: u32,
+    seq: u64,
+    at: i64,
+    happened: &'a RawValue,
+}
+
+/// Whether a line may be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// It is written only where there is room.
+    Refusable,
+    /// It is short, and without it the journal would mislead.
+    Needed,
 }
 
 /// What is known of a conversation at one moment.
@@ -128,6 +163,9 @@ pub enum Unkept {
     /// It was removed meanwhile.
     #[error("this conversation was removed")]
     Removed,
+    /// There is no room for it.
+    #[error(transparent)]
+    Full(#[from] QuotaExceeded),
 }
 
 /// A turn as it was written down.
@@ -152,7 +190,7 @@ pub(super) fn now() -> i64 {
 
 impl Conversation {
     /// A new one, of which nothing is on disk.
-    pub(super) fn new(opening: Opening, path: PathBuf, store: Weak<Store>, keeping: Keeping) -> Self {
+    pub(super) fn new(opening: Opening, path: PathBuf, store: &Arc<Store>, keeping: Keeping) -> Self {
         let at = now();
         let found =
             Found { opening, opened_at: at, touched_at: at, seq: 0, so_far: SoFar::default(), bytes: 0 };
@@ -160,8 +198,11 @@ impl Conversation {
     }
 
     /// One that is on disk.
-    pub(super) fn found(found: Found, path: PathBuf, store: Weak<Store>, keeping: Keeping) -> Self {
+    pub(super) fn found(found: Found, path: PathBuf, store: &Arc<Store>, keeping: Keeping) -> Self {
         let Found { opening, opened_at, touched_at, seq, so_far, bytes } = found;
+        let (quota, store) = (store.quota.clone(), Arc::downgrade(store));
+        let mut room = quota.room(&opening.tenant);
+        room.grow(bytes);
         let known = so_far.known.as_ref().and_then(super::line::KnownBy::known);
         let state = State {
             opened_at,
@@ -170,19 +211,24 @@ impl Conversation {
             so_far,
             // What is on disk is not all of it: it must not be taken for that.
             known: known.filter(|_| keeping != Keeping::Cut),
-            bytes,
+            room,
             keeping,
             file: None,
             partial: None,
             busy: None,
         };
         let (told, pieces) = (watch::Sender::new(seq), OnceLock::new());
-        Self { opening, path, store, state: Mutex::new(state), told, pieces }
+        Self { opening, path, store, quota, state: Mutex::new(state), told, pieces }
     }
 
     /// Its id.
     pub fn id(&self) -> &str {
         &self.opening.conversation
+    }
+
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &std::path::Path {
+        &self.path
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -199,7 +245,7 @@ impl Conversation {
             seq: state.seq,
             so_far: state.so_far.clone(),
             turn: state.busy.as_ref().map(|busy| busy.turn.clone()),
-            bytes: state.bytes,
+            bytes: state.room.bytes(),
             holding: match (state.keeping, &state.so_far.known) {
                 (Keeping::Unkept | Keeping::Removed, _) => Holding::Unkept,
                 (Keeping::Kept | Keeping::Cut, Some(_)) => Holding::Something,
@@ -221,8 +267,22 @@ impl Conversation {
 
     /// Nothing of it stays on disk, and nothing more is asked in it.
     pub(super) fn lose(&self) {
+        self.lose_in(&mut self.state());
+    }
+
+    /// The same, unless a turn is under way: false then.
+    pub(super) fn lose_if_idle(&self) -> bool {
         let mut state = self.state();
+        let is_idle = state.busy.is_none() && state.keeping != Keeping::Removed;
+        if is_idle {
+            self.lose_in(&mut state);
+        }
+        is_idle
+    }
+
+    fn lose_in(&self, state: &mut State) {
         (state.keeping, state.file, state.partial) = (Keeping::Removed, None, None);
+        state.room.shrink_to(0);
         for path in [self.path.clone(), self.path.with_extension(CUT)] {
             if let Err(error) = std::fs::remove_file(path)
                 && error.kind() != io::ErrorKind::NotFound
@@ -247,15 +307,23 @@ impl Conversation {
 
     /// Writes its first line, if it is not on disk yet.
     pub(super) fn keep(&self) {
+        // It is short. Where there is no room for it, there is none for a turn either, and that is reported.
+        let Ok(opening) = self.prepare(&Happened::Opened { opening: self.opening.clone() }, Claim::Needed)
+        else {
+            return;
+        };
         let mut state = self.state();
-        let is_begun = self.write_opening(&mut state);
+        let is_begun = self.begin_journal(&mut state);
+        if is_begun {
+            self.append(&mut state, opening);
+        }
         let seq = state.seq;
         drop(state);
         self.on_kept(seq, is_begun);
     }
 
     /// True if it is on disk from now on.
-    fn write_opening(&self, state: &mut State) -> bool {
+    fn begin_journal(&self, state: &mut State) -> bool {
         if state.keeping != Keeping::Provisional {
             return false;
         }
@@ -264,9 +332,43 @@ impl Conversation {
             // Where it cannot be made, nothing can be written either, and that is reported.
             let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         }
-        let opening = self.opening.clone();
-        self.append(state, Happened::Opened { opening });
         true
+    }
+
+    /// Room for so many bytes. Idle conversations are removed for it. Not for use under the lock of the state.
+    fn reserve(&self, bytes: u64) -> Result<Room, QuotaExceeded> {
+        let mut room = self.quota.room(&self.opening.tenant);
+        if let Err(exceeded) = room.try_grow(bytes)
+            && let Some(store) = self.store.upgrade()
+        {
+            store.make_room(self, bytes, exceeded);
+            // The tenant has room now, perhaps, and all together have not.
+            if let Err(exceeded) = room.try_grow(bytes) {
+                store.make_room(self, bytes, exceeded);
+                room.try_grow(bytes)?;
+            }
+        }
+        Ok(room)
+    }
+
+    /// Makes a line of what happened, if it will be written. Not for use under the lock of the state.
+    fn prepare(&self, happened: &Happened, claim: Claim) -> Result<Prepared, QuotaExceeded> {
+        let is_written = matches!(self.state().keeping, Keeping::Provisional | Keeping::Kept);
+        let written = is_written.then(|| to_raw_value(happened).ok()).flatten();
+        let Some(written) = written else {
+            return Ok(Prepared { happened: None, room: self.quota.room(&self.opening.tenant) });
+        };
+        let bytes = written.get().len() as u64 + LONGEST_ENVELOPE;
+        let room = match (self.reserve(bytes), claim) {
+            (Ok(room), _) => room,
+            (Err(exceeded), Claim::Refusable) => return Err(exceeded),
+            (Err(_), Claim::Needed) => {
+                let mut room = self.quota.room(&self.opening.tenant);
+                room.grow(bytes);
+                room
+            }
+        };
+        Ok(Prepared { happened: Some(written), room })
     }
 
     fn on_kept(&self, seq: u64, is_begun: bool) {
@@ -294,32 +396,60 @@ impl Conversation {
             if state.busy.is_some() {
                 return Err(Unkept::Busy);
             }
-            let before = prior.iter().skip(kept).map(Message::written).collect();
-            let waiting = WaitingTurn { model: model.to_owned(), before, asked: asked.written(), at: now() };
+            let waiting =
+                WaitingTurn { model: model.to_owned(), asked: asked.written(), at: now(), lines: Vec::new() };
             let (turn, stop) = (turn.clone(), CancellationToken::new());
             state.busy = Some(Busy { turn, stop, waiting: Some(waiting) });
+        }
+        if let Err(exceeded) = self.prepare_turn(&turn, model, &prior[kept.min(prior.len())..], asked) {
+            self.abandon_turn(&turn, None);
+            return Err(exceeded.into());
         }
         let mut said = prior.to_vec();
         said.push(asked.clone());
         Ok(Recorder::new(self.clone(), turn, terms.clone(), said))
     }
 
+    /// Makes the lines of a turn that begins, so that they have room once it has a session.
+    fn prepare_turn(
+        &self,
+        turn: &str,
+        model: &str,
+        before: &[Message],
+        asked: &Message,
+    ) -> Result<(), QuotaExceeded> {
+        let mut lines = Vec::new();
+        if self.state().keeping == Keeping::Provisional {
+            let opening = self.opening.clone();
+            lines.push(self.prepare(&Happened::Opened { opening }, Claim::Refusable)?);
+        }
+        let before = before.iter().map(Message::written).collect();
+        let (turn, model, asked) = (turn.to_owned(), model.to_owned(), asked.written());
+        lines.push(self.prepare(&Happened::TurnBegan { turn, model, before, asked }, Claim::Refusable)?);
+        if let Some(waiting) = self.state().busy.as_mut().and_then(|busy| busy.waiting.as_mut()) {
+            waiting.lines = lines;
+        }
+        Ok(())
+    }
+
     /// The turn has a session: it is written down.
     pub(super) fn commit_turn(&self, turn: &str) {
         let mut state = self.state();
         let busy = state.busy.as_mut().filter(|busy| busy.turn == turn);
-        let Some(WaitingTurn { model, before, asked, .. }) = busy.and_then(|busy| busy.waiting.take()) else {
+        let Some(WaitingTurn { lines, .. }) = busy.and_then(|busy| busy.waiting.take()) else {
             return;
         };
         // One that is not kept counts from its first turn: it is evicted like the others.
         let is_unkept = state.keeping == Keeping::Unkept && state.so_far.turns == 0;
-        let is_begun = self.write_opening(&mut state) || is_unkept;
+        let is_begun = self.begin_journal(&mut state) || is_unkept;
         state.so_far.turns = state.so_far.turns.saturating_add(1);
         if state.keeping == Keeping::Kept {
             // Where it fails now it fails with the first line, and that is reported.
             state.file = self.reopened().ok();
         }
-        self.append(&mut state, Happened::TurnBegan { turn: turn.to_owned(), model, before, asked });
+        for line in lines {
+            self.append(&mut state, line);
+        }
         let seq = state.seq;
         drop(state);
         self.on_kept(seq, is_begun);
@@ -393,21 +523,28 @@ impl Conversation {
 
     /// Some words of a text: written down until the text is whole, and told to those who listen now.
     pub(super) fn on_piece(&self, heard: Heard) {
-        let mut state = self.state();
-        if state.keeping == Keeping::Kept {
-            let after = state.seq;
-            if state.partial.is_none() {
-                state.partial = Partial::open(&self.path).map_err(|error| unkept_words(&error)).ok();
-            }
-            if let Some(Err(error)) = state.partial.as_mut().map(|partial| partial.append(after, &heard.text))
-            {
-                unkept_words(&error);
-            }
+        let is_kept = self.state().keeping == Keeping::Kept;
+        // Where there is no room for a piece there is none for the whole text, and that is reported.
+        if is_kept && let Ok(room) = self.reserve(heard.text.len() as u64) {
+            self.write_piece(&heard.text, room);
         }
-        drop(state);
         // Nobody need listen.
         if let Some(pieces) = self.pieces.get() {
             let _ = pieces.send(heard);
+        }
+    }
+
+    fn write_piece(&self, text: &str, room: Room) {
+        let mut state = self.state();
+        if state.keeping != Keeping::Kept {
+            return;
+        }
+        let after = state.seq;
+        if state.partial.is_none() {
+            state.partial = Partial::open(&self.path).map_err(|error| unkept_words(&error)).ok();
+        }
+        if let Some(Err(error)) = state.partial.as_mut().map(|partial| partial.append(after, text, room)) {
+            unkept_words(&error);
         }
     }
 
@@ -418,29 +555,44 @@ impl Conversation {
         }
     }
 
-    /// Numbers what happened, and writes it down if it is kept.
-    pub(super) fn write(&self, happened: Happened) {
+    /// Numbers what happened, and writes it down if it is kept and there is room.
+    pub(super) fn write(&self, happened: &Happened) -> Result<(), QuotaExceeded> {
+        self.number(self.prepare(happened, Claim::Refusable)?);
+        Ok(())
+    }
+
+    /// The same for what is short and must be there.
+    pub(super) fn write_needed(&self, happened: &Happened) {
+        if let Ok(line) = self.prepare(happened, Claim::Needed) {
+            self.number(line);
+        }
+    }
+
+    fn number(&self, line: Prepared) {
         let mut state = self.state();
-        self.append(&mut state, happened);
+        self.append(&mut state, line);
         let seq = state.seq;
         drop(state);
         self.told.send_replace(seq);
     }
 
-    fn append(&self, state: &mut State, happened: Happened) {
+    fn append(&self, state: &mut State, line: Prepared) {
         state.seq += 1;
-        let line = Line { v: VERSION, seq: state.seq, at: now(), happened };
-        state.touched_at = line.at;
+        let at = now();
+        state.touched_at = at;
         if state.seq == 1 {
             // As whoever reads it later will have it.
-            state.opened_at = line.at;
+            state.opened_at = at;
         }
+        let Prepared { happened: Some(happened), mut room } = line else { return };
         if state.keeping != Keeping::Kept {
             return;
         }
+        let line = WrittenLine { v: VERSION, seq: state.seq, at, happened: &happened };
         let Ok(mut bytes) = serde_json::to_vec(&line) else { return };
         bytes.push(b'\n');
-        if state.bytes.saturating_add(bytes.len() as u64) > LONGEST_JOURNAL {
+        let length = bytes.len() as u64;
+        if state.room.bytes().saturating_add(length) > LONGEST_JOURNAL {
             self.cut(state);
             return;
         }
@@ -449,7 +601,10 @@ impl Conversation {
             None => self.reopened().and_then(|mut file| file.write_all(&bytes)),
         };
         match written {
-            Ok(()) => state.bytes += bytes.len() as u64,
+            Ok(()) => {
+                room.shrink_to(length);
+                state.room.absorb(room);
+            }
             Err(error) => {
                 lost(&error);
                 self.cut(state);
@@ -457,26 +612,43 @@ impl Conversation {
         }
     }
 
+    /// Ends the turn. Without room for what it added, it has failed.
     pub(super) fn end_turn(
         &self,
         turn: &str,
-        ending: Ending,
-        error: Option<String>,
+        (ending, error): (Ending, Option<String>),
         added: Vec<Value>,
         known: Option<Known>,
-    ) {
-        let mut state = self.state();
-        state.so_far.last_error.clone_from(&error);
+    ) -> Result<(), QuotaExceeded> {
+        let mut so_far = self.state().so_far.clone();
+        let before = so_far.clone();
+        so_far.last_error.clone_from(&error);
         if let Some(known) = known {
-            state.known = Some(known);
-            state.so_far.known = Some(known.into());
+            so_far.known = Some(known.into());
         }
-        let (turn, so_far) = (turn.to_owned(), state.so_far.clone());
-        self.append(&mut state, Happened::TurnEnded { turn, ending, error, added, so_far });
+        let turn = turn.to_owned();
+        let happened = Happened::TurnEnded { turn, ending, error, added, so_far: so_far.clone() };
+        let prepared = self.prepare(&happened, Claim::Refusable);
+        let (line, so_far, known, result) = match prepared {
+            Ok(line) => (Some(line), so_far, known, Ok(())),
+            Err(exceeded) => {
+                let error = Some(exceeded.to_string());
+                let so_far = SoFar { last_error: error.clone(), ..before };
+                let happened = without_additions(happened, error, so_far.clone());
+                (self.prepare(&happened, Claim::Needed).ok(), so_far, None, Err(exceeded))
+            }
+        };
+        let mut state = self.state();
+        state.so_far = so_far;
+        state.known = known.or(state.known);
+        if let Some(line) = line {
+            self.append(&mut state, line);
+        }
         (state.file, state.partial, state.busy) = (None, None, None);
         let seq = state.seq;
         drop(state);
         self.told.send_replace(seq);
+        result
     }
 
     /// Tells the number of the last line, and every further one.
@@ -549,6 +721,16 @@ impl Conversation {
         })
         .map_err(|_| Unkept::Lost)?;
         kept.ok_or(Unkept::NoSuchTurn)
+    }
+}
+
+/// The end of a turn for which there is no room.
+fn without_additions(ended: Happened, error: Option<String>, so_far: SoFar) -> Happened {
+    match ended {
+        Happened::TurnEnded { turn, .. } => {
+            Happened::TurnEnded { turn, ending: Ending::Failed, error, added: Vec::new(), so_far }
+        }
+        other => other,
     }
 }
 

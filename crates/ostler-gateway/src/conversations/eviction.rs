@@ -16,12 +16,14 @@ pub struct Bounds {
     pub unkept: usize,
     /// Bytes of all of them.
     pub bytes: u64,
+    /// Bytes of all tenants together.
+    pub total_bytes: u64,
 }
 
 impl Default for Bounds {
     /// A few weeks of somebody who talks much.
     fn default() -> Self {
-        Self { count: 1_000, empty: 500, unkept: 100, bytes: 256 << 20 }
+        Self { count: 1_000, empty: 500, unkept: 100, bytes: 256 << 20, total_bytes: 4 << 30 }
     }
 }
 
@@ -83,7 +85,7 @@ mod tests {
 
     /// What is chosen, by when it was touched.
     fn chosen(listed: &[(Holding, i64, u64)], busy: &[i64]) -> Vec<i64> {
-        let bounds = Bounds { count: 2, empty: 1, unkept: 1, bytes: 100 };
+        let bounds = Bounds { count: 2, empty: 1, unkept: 1, bytes: 100, total_bytes: 100 };
         let candidate = |(holding, touched_at, bytes): &(Holding, i64, u64)| Candidate {
             holding: *holding,
             touched_at: *touched_at,

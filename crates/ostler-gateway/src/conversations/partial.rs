@@ -8,6 +8,8 @@ use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use super::quota::Room;
+
 /// How the file is called, behind the conversation's id.
 const PARTIAL: &str = "partial";
 
@@ -17,6 +19,8 @@ pub(super) struct Partial {
     path: PathBuf,
     file: File,
     is_empty: bool,
+    /// What the words take.
+    room: Option<Room>,
 }
 
 impl Partial {
@@ -24,11 +28,15 @@ impl Partial {
     pub(super) fn open(journal: &Path) -> io::Result<Self> {
         let path = journal.with_extension(PARTIAL);
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-        Ok(Self { path, file, is_empty: true })
+        Ok(Self { path, file, is_empty: true, room: None })
     }
 
-    /// More words, after the line with this number.
-    pub(super) fn append(&mut self, after: u64, text: &str) -> io::Result<()> {
+    /// More words, after the line with this number, which take this room.
+    pub(super) fn append(&mut self, after: u64, text: &str, room: Room) -> io::Result<()> {
+        match &mut self.room {
+            Some(taken) => taken.absorb(room),
+            None => self.room = Some(room),
+        }
         if self.is_empty {
             self.is_empty = false;
             return self.file.write_all(format!("{after}\n{text}").as_bytes());
@@ -39,7 +47,7 @@ impl Partial {
     /// The text is whole, and in the journal.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         if !self.is_empty {
-            self.is_empty = true;
+            (self.is_empty, self.room) = (true, None);
             self.file.set_len(0)?;
             self.file.seek(SeekFrom::Start(0))?;
         }
@@ -69,6 +77,8 @@ pub(super) fn remove(journal: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::eviction::Bounds;
+    use super::super::quota::Quota;
     use super::*;
 
     #[test]
@@ -77,8 +87,15 @@ mod tests {
         let journal = folder.path().join("c.ndjson");
         let mut partial = Partial::open(&journal).unwrap();
         assert_eq!(read(&journal), None);
-        partial.append(7, "hal").unwrap();
-        partial.append(8, "f é").unwrap();
+        let quota = Quota::new(&Bounds::default());
+        let append = |partial: &mut Partial, after, text: &str| {
+            let mut room = quota.room("one");
+            room.grow(text.len() as u64);
+            partial.append(after, text, room).unwrap();
+        };
+        append(&mut partial, 7, "hal");
+        append(&mut partial, 8, "f é");
+        assert_eq!(quota.by_tenant()["one"], 7);
         assert_eq!(read(&journal), Some((7, "half é".to_owned())));
         let path = journal.with_extension(PARTIAL);
         let whole = fs::read(&path).unwrap();
@@ -86,9 +103,10 @@ mod tests {
         assert_eq!(read(&journal), Some((7, "half ".to_owned())));
         partial.clear().unwrap();
         assert_eq!(read(&journal), None);
-        partial.append(9, "more").unwrap();
+        assert!(quota.by_tenant().is_empty());
+        append(&mut partial, 9, "more");
         assert_eq!(read(&journal), Some((9, "more".to_owned())));
         drop(partial);
-        assert!(!path.exists());
+        assert!(!path.exists() && quota.by_tenant().is_empty());
     }
 }

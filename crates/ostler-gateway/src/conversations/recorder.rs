@@ -11,6 +11,7 @@ use ostler_agent::reply::Reply;
 
 use super::conversation::Conversation;
 use super::line::{Ending, Happened, Settled};
+use super::quota::QuotaExceeded;
 use crate::pool::known_on;
 
 /// How much of a tool's result is told as an event. What it added to the conversation is kept whole.
@@ -87,12 +88,21 @@ impl Recorder {
         }
     }
 
-    /// What the agent said or did.
-    pub fn hear(&mut self, event: &AgentEvent) {
+    /// What the agent said or did. Without room for it, the turn has failed.
+    pub fn hear(&mut self, event: &AgentEvent) -> Result<(), QuotaExceeded> {
         self.commit();
         if self.standing == Standing::Over {
-            return;
+            return Ok(());
         }
+        let written = self.write(event);
+        if let Err(exceeded) = written {
+            // Its own end is short, and always written.
+            let _ = self.end(Ending::Failed, Some(exceeded.to_string()));
+        }
+        written
+    }
+
+    fn write(&mut self, event: &AgentEvent) -> Result<(), QuotaExceeded> {
         self.reply.hear(event);
         let turn = || self.turn.clone();
         match event {
@@ -113,18 +123,19 @@ impl Recorder {
                     TurnOutcome::Interrupted => (Ending::Interrupted, None),
                     TurnOutcome::Failed(failure) => (Ending::Failed, Some(failure.detail.clone())),
                 };
-                self.end(ending, error);
+                self.end(ending, error)?;
             }
             event => {
                 if let AgentEvent::Spent(usage) = event {
                     self.conversation.spend(usage);
                 }
-                self.conversation.write(Happened::Agent { turn: turn(), event: shortened(event) });
+                self.conversation.write(&Happened::Agent { turn: turn(), event: shortened(event) })?;
                 if matches!(event, AgentEvent::Said { within: None, .. }) {
                     self.conversation.on_whole();
                 }
             }
         }
+        Ok(())
     }
 
     /// The agent asks something, and a client is to answer.
@@ -134,15 +145,16 @@ impl Recorder {
         tool: Option<String>,
         input: Option<serde_json::Value>,
         text: Option<String>,
-    ) {
+    ) -> Result<(), QuotaExceeded> {
         let (turn, permission) = (self.turn.clone(), permission.to_owned());
-        self.conversation.write(Happened::PermissionAsked { turn, permission, tool, input, text });
+        self.conversation.write(&Happened::PermissionAsked { turn, permission, tool, input, text })
     }
 
     /// There will be no more of it. If it never had a session, that is all that is known of it.
     pub fn failed(&mut self, error: &str) {
         self.abandon(Some(error));
-        self.end(Ending::Failed, Some(error.to_owned()));
+        // A turn that failed adds nothing for which there could be no room.
+        let _ = self.end(Ending::Failed, Some(error.to_owned()));
     }
 
     /// Agents that say all at the end.
@@ -153,9 +165,9 @@ impl Recorder {
         }
     }
 
-    fn end(&mut self, ending: Ending, error: Option<String>) {
+    fn end(&mut self, ending: Ending, error: Option<String>) -> Result<(), QuotaExceeded> {
         if self.standing == Standing::Over {
-            return;
+            return Ok(());
         }
         self.standing = Standing::Over;
         let added = match ending {
@@ -167,14 +179,14 @@ impl Recorder {
             known_on(&self.terms, &self.said)
         });
         let added = added.iter().map(Message::written).collect();
-        self.conversation.end_turn(&self.turn, ending, error, added, known);
+        self.conversation.end_turn(&self.turn, (ending, error), added, known)
     }
 }
 
 /// Writes down what became of a question.
 pub fn settled(conversation: &Conversation, turn: &str, permission: &str, outcome: Settled) {
     let (turn, permission) = (turn.to_owned(), permission.to_owned());
-    conversation.write(Happened::PermissionSettled { turn, permission, outcome });
+    conversation.write_needed(&Happened::PermissionSettled { turn, permission, outcome });
 }
 
 impl Drop for Recorder {
@@ -182,7 +194,8 @@ impl Drop for Recorder {
         self.abandon(None);
         if self.standing == Standing::Open {
             self.reply.hear(&AgentEvent::TurnEnded(TurnOutcome::Interrupted));
-            self.end(Ending::Interrupted, None);
+            // Without room for the words the turn has failed, and that is written.
+            let _ = self.end(Ending::Interrupted, None);
         }
     }
 }

@@ -9,6 +9,7 @@ use ostler_agent::history::History;
 use ostler_agent::leasing::{Place, Terms};
 
 use super::Gateway;
+use super::refusing::problem_of_unkept;
 use super::visits::Visitor;
 use crate::conversations::{Conversation, Conversations, Named, Opening, Recorder, Unkept};
 use crate::live::Start;
@@ -82,15 +83,16 @@ impl<S: Start> Gateway<S> {
                 Ok(recorder) => break (prior, recorder),
                 // Whatever it was, it is not there any more: the next look says what that means.
                 Err(Unkept::Removed) if looks < LOOKS => {}
+                Err(error @ Unkept::Full(_)) => return Err(problem_of_unkept(error).into()),
                 // Who names a conversation means that one; who follows an answer may do so twice.
                 Err(error) if naming.headers.contains_key(&CONVERSATION) && request.follows.is_none() => {
-                    let problem = Problem::new(Kind::Held, &error.to_string()).about("x-ostler-conversation");
+                    let problem = problem_of_unkept(error).about("x-ostler-conversation");
                     return Err(Misaddressed { problem, conversation: Some(conversation.id().to_owned()) });
                 }
                 Err(_) => {
                     let conversation = self.begin_for(visitor, naming, request, String::new());
                     let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, 0), asked);
-                    break (prior, begun.map_err(|error| Problem::new(Kind::Held, &error.to_string()))?);
+                    break (prior, begun.map_err(problem_of_unkept)?);
                 }
             }
         };

@@ -24,7 +24,7 @@ use super::questions::Questions;
 use super::serving::Door;
 use super::visits::Visits;
 use super::{Gateway, Offer, around, routes, serving};
-use crate::conversations::{Bounds, Conversations};
+use crate::conversations::Conversations;
 use crate::live::Start;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
@@ -102,8 +102,9 @@ pub async fn open<S: Start>(
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let models = Models::of(&offer.agents, &offer.aliases)?;
-    let conversations = Conversations::open(&offer.conversations, Bounds::default())
+    let conversations = Conversations::open(&offer.conversations, offer.bounds)
         .map_err(|source| OpenError::Conversations { path: offer.conversations.clone(), source })?;
+    conversations.protect(pool.live_labels());
     let metrics = Arc::new(Metrics::new(offer.agents.iter().map(Served::name))?);
     pool.observe(metrics.clone());
     let bodies = Bodies::new(offer.bodies);

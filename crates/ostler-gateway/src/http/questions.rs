@@ -116,7 +116,11 @@ impl Questions {
             return;
         }
         self.waiting().insert(id.clone(), question);
-        recorder.asked(&id, tool, input, text);
+        if recorder.asked(&id, tool, input, text).is_err() {
+            // The turn ends soon: there is no room for what it says.
+            self.waiting().remove(&id);
+            return;
+        }
         let (questions, closing) = (self.clone(), self.closing.clone());
         self.timers.spawn(async move {
             tokio::select! {

@@ -7,7 +7,7 @@ use ostler_agent::event::AgentEvent;
 use tokio::sync::mpsc;
 
 use super::questions::Questions;
-use crate::conversations::Recorder;
+use crate::conversations::{QuotaExceeded, Recorder};
 use crate::live::{Phase, SessionFailure};
 use crate::pool::{Answer, BrokenOff, Progress, Reply, TurnError};
 
@@ -16,6 +16,8 @@ pub(super) struct Recorded {
     answer: Answer,
     recorder: Recorder,
     asking: Option<(Questions, mpsc::Sender<Reply>)>,
+    /// It was broken off because it could not be written.
+    is_over: bool,
 }
 
 impl Recorded {
@@ -25,7 +27,7 @@ impl Recorded {
         asking: Option<(Questions, mpsc::Sender<Reply>)>,
     ) -> Self {
         recorder.conversation().stoppable(recorder.turn(), answer.stopper());
-        Self { answer, recorder, asking }
+        Self { answer, recorder, asking, is_over: false }
     }
 
     /// Who broke the turn off, if anybody did.
@@ -65,6 +67,9 @@ impl Recorded {
     }
 
     fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<Progress>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
         let progress = ready!(self.answer.poll_progress(context));
         if matches!(&progress, Some(Progress::Event(Ok(AgentEvent::TurnEnded(_)) | Err(_)))) {
             // What is still asked then is settled before the turn is told to be over.
@@ -73,7 +78,9 @@ impl Recorded {
         match &progress {
             Some(Progress::Asked) => self.recorder.commit(),
             Some(Progress::Event(Ok(event))) => {
-                self.recorder.hear(event);
+                if let Err(exceeded) = self.recorder.hear(event) {
+                    return Poll::Ready(Some(self.break_off(exceeded)));
+                }
                 if let Some((questions, answers)) = &self.asking {
                     questions.hear(event, &self.recorder, answers);
                 }
@@ -87,6 +94,14 @@ impl Recorded {
             Some(Progress::Admitted) | None => {}
         }
         Poll::Ready(progress)
+    }
+
+    /// What the agent says has no room: its turn is broken off, and its session goes on.
+    fn break_off(&mut self, exceeded: QuotaExceeded) -> Progress {
+        self.is_over = true;
+        self.answer.stopper().cancel();
+        self.nobody_waits();
+        Progress::Event(Err(exceeded.into()))
     }
 
     fn nobody_waits(&self) {
@@ -109,6 +124,9 @@ fn is_refusal(error: &TurnError) -> bool {
         TurnError::Session(SessionFailure { phase, .. }) => {
             matches!(phase, Phase::Prompt | Phase::TooLong | Phase::Forbidden | Phase::Held)
         }
-        TurnError::TooLong(..) | TurnError::BrokenOff(..) | TurnError::Blocked(_) => false,
+        TurnError::TooLong(..)
+        | TurnError::BrokenOff(..)
+        | TurnError::Blocked(_)
+        | TurnError::Unwritable(_) => false,
     }
 }

@@ -8,6 +8,7 @@ use axum::response::Response;
 use serde_json::Value;
 
 use super::metrics::Refusal;
+use crate::conversations::{QuotaExceeded, Unkept};
 use crate::live::{Phase, SessionFailure};
 use crate::pool::TurnError;
 use crate::wire::{Format, Kind, Problem};
@@ -74,5 +75,25 @@ pub(super) fn problem_of(error: &TurnError) -> Problem {
         TurnError::BrokenOff(by, _) => Problem::of_break(*by),
         TurnError::TooLong(..) => Problem::new(Kind::TooLong, &error.to_string()),
         TurnError::Blocked(_) => Problem::new(Kind::Agent, &error.to_string()),
+        TurnError::Unwritable(exceeded) => problem_of_quota(*exceeded),
     }
+}
+
+/// A turn that does not begin.
+pub(super) fn problem_of_unkept(error: Unkept) -> Problem {
+    match error {
+        Unkept::Full(exceeded) => problem_of_quota(exceeded),
+        Unkept::Busy | Unkept::Lost | Unkept::NoSuchTurn | Unkept::Removed => {
+            Problem::new(Kind::Held, &error.to_string())
+        }
+    }
+}
+
+/// There is no room for a conversation: for one of this key, or of any.
+fn problem_of_quota(exceeded: QuotaExceeded) -> Problem {
+    let (kind, reason) = match exceeded {
+        QuotaExceeded::OfTenant(_) => (Kind::TooMany, "conversations_of_key"),
+        QuotaExceeded::OfAll(_) => (Kind::Overloaded, "conversations"),
+    };
+    Problem::new(kind, &exceeded.to_string()).because(reason)
 }

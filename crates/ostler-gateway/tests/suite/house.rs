@@ -8,6 +8,7 @@ use std::time::Duration;
 use ostler_agent::access::{Policy, Scope};
 use ostler_agent::agent::{Engine, Permissions};
 use ostler_agent::leasing::Limits;
+use ostler_gateway::conversations::Bounds;
 use ostler_gateway::http::keys::{Key, Keys};
 use ostler_gateway::http::models::{Manner, Served};
 use ostler_gateway::http::{BodyLimits, ConnectionLimits, Offer, Waiting, open};
@@ -90,6 +91,7 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
         waiting: Waiting::default(),
         bodies: BodyLimits::default(),
         connections: ConnectionLimits::default(),
+        bounds: Bounds::default(),
         tls: None,
     }
 }

@@ -194,7 +194,7 @@ impl LiveSession for Scripted {
         1
     }
 
-    /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `linger`, `deaf`, `chatter`, `take SECONDS`, `slow`, `stream N`, `spin`, `wait X`, `break X`, `fail`,
+    /// `may I`, `flood`, `say X`, `spend X`, `say X and die`, `hang`, `linger`, `deaf`, `chatter`, `write KILOBYTES`, `take SECONDS`, `slow`, `stream N`, `spin`, `wait X`, `break X`, `fail`,
     /// `die`, `task`, `later X`, `call A B`, `use TOOL X`.
     async fn ask(&mut self, message: &Message, slash: Slash) -> Result<(), SessionFailure> {
         let text = match self.doing {
@@ -239,6 +239,10 @@ impl LiveSession for Scripted {
             }
             ("take", seconds) => {
                 self.doing = Doing::Until(Instant::now() + Duration::from_secs(seconds.parse().unwrap()));
+            }
+            ("write", kilobytes) => {
+                let text = "x".repeat(kilobytes.parse::<usize>().unwrap() << 10);
+                self.ready.extend([said(&text, Part::Whole), done]);
             }
             ("deaf", _) => self.doing = Doing::Deaf,
             ("chatter", _) => self.doing = Doing::Chattering,

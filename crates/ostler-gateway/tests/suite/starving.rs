@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_agent::leasing::Limits;
+use ostler_gateway::conversations::Bounds;
 use ostler_gateway::http::{ConnectionLimits, Offer};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -97,6 +98,40 @@ async fn a_stream_is_not_closed_for_other_connections() {
     assert_eq!(house.get("GET /healthz HTTP/1.1", "").await.status, 200);
     house.stage.gate.notify_one();
     until(&mut busy, "[DONE]").await;
+    house.close().await;
+}
+
+/// What a key stores pushes nobody out: its own idle conversations go, and without one its turn fails in the API's own form.
+#[tokio::test]
+async fn conversations_of_one_key_leave_those_of_another_alone() {
+    let kept = Arc::new(tempfile::tempdir().unwrap());
+    let bounds = Bounds { bytes: 100 << 10, ..Bounds::default() };
+    let offer = Offer { bounds, ..offer(kept.path()) };
+    let house = House::with(offer, kept, Limits::default(), Duration::ZERO).await;
+    let named = |name: &str, key: &str| format!("{}\r\nx-ostler-conversation: {name}", head(MESSAGES, key));
+    let ask = async |name: &str, key: &str, text: &str| {
+        house.get(&named(name, key), &asked(&[("user", text)]).to_string()).await
+    };
+    assert_eq!(ask("theirs", "ostler_2", "write 20").await.status, 200);
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(ask(name, "ostler_1", "write 20").await.status, 200, "{name}");
+    }
+    assert_eq!(ask("a", "ostler_1", "say on").await.status, 404, "it was evicted");
+    assert_eq!(ask("d", "ostler_1", "say on").await.status, 200);
+    // More than there is at all, in the middle of a turn, in each API and both ways.
+    let got = ask("d", "ostler_1", "write 200").await;
+    assert_eq!((got.status, &got.json()["error"]["type"]), (429, &json!("rate_limit_error")), "{}", got.body);
+    assert!(got.body.contains("conversations of this key"), "{}", got.body);
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let said = messages(&[("user", "write 200")]);
+        let question = json!({"model": "claude", "stream": true, "messages": said, "input": said});
+        let got = house.post(path, "ostler_1", &question).await;
+        assert!(got.status == 429 && got.body.contains("conversations of this key"), "{}", got.body);
+    }
+    // The conversation and its session live, and so does the other key's.
+    assert_eq!(ask("d", "ostler_1", "say on").await.status, 200);
+    assert_eq!(ask("theirs", "ostler_2", "say on").await.status, 200);
+    assert_eq!(house.stage.log(|log| log.closed.len() + log.dropped.len()), 0, "no session was closed");
     house.close().await;
 }
 

@@ -313,6 +313,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         waiting: Waiting::default(),
         bodies: bounds::bodies(section),
         connections: bounds::connections(section),
+        bounds: bounds::conversations(section),
         tls,
     };
     let listening = http::open(args.listen, pool, offer).await.map_err(ServeError::from)?;

@@ -98,6 +98,10 @@ pub(crate) struct Serve {
     pub(crate) max_connections: Option<Count>,
     /// How many of them may come from one address.
     pub(crate) max_peer_connections: Option<Count>,
+    /// What conversations of all keys may take on disk, in megabytes.
+    pub(crate) max_conversations_mb: Option<Count>,
+    /// What those of one key may take, in megabytes.
+    pub(crate) max_key_conversations_mb: Option<Count>,
     /// A PEM file with the certificate that encrypts connections, its chain included. Needs `tls_key`.
     pub(crate) tls_cert: Option<FilePath>,
     /// A PEM file with the private key of the certificate.

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::super::Gateway;
 use super::super::conversing::history;
-use super::super::refusing::problem_of;
+use super::super::refusing::{problem_of, problem_of_unkept};
 use super::super::terms::slash;
 use super::shapes::{Interrupted, NewTurn, Turn};
 use super::{Told, answer};
@@ -40,7 +40,6 @@ pub(in super::super) async fn post<S: Start>(
     let asked = message(&new)?;
     gateway.refuse_if_held(&conversation)?;
     let underway = visitor.begin_turn()?;
-    let gone = |error: Unkept| Problem::new(Kind::Held, &error.to_string());
     let prior = match conversation.summary().so_far.turns {
         0 => Vec::new(),
         _ => history(&conversation, None)
@@ -49,7 +48,8 @@ pub(in super::super) async fn post<S: Start>(
     };
     let after = conversation.summary().seq;
     let model = &conversation.opening.model;
-    let recorder = conversation.begin_turn((model, &terms), (&prior, prior.len()), &asked).map_err(gone)?;
+    let begun = conversation.begin_turn((model, &terms), (&prior, prior.len()), &asked);
+    let recorder = begun.map_err(problem_of_unkept)?;
     let turn = recorder.turn().to_owned();
     let mut messages = prior;
     messages.push(asked);

@@ -105,11 +105,13 @@ fn run_defaults() -> Vec<(&'static str, InForce)> {
 #[cfg(target_os = "linux")]
 fn serve_defaults() -> Vec<(&'static str, InForce)> {
     use ostler_agent::leasing;
+    use ostler_gateway::conversations::Bounds;
     use ostler_gateway::http::{BodyLimits, ConnectionLimits};
     use ostler_gateway::pool::Patience;
 
     let (limits, patience) = (leasing::Limits::default(), Patience::default());
     let (bodies, connections) = (BodyLimits::default(), ConnectionLimits::default());
+    let kept = Bounds::default();
     let megabytes = |bytes: usize| count(u32::try_from(bytes >> 20).unwrap_or(u32::MAX));
     let half = format!("half of --max-sessions: {} of {}", limits.idle, limits.live);
     vec![
@@ -122,6 +124,8 @@ fn serve_defaults() -> Vec<(&'static str, InForce)> {
         ("max_key_body_mb", megabytes(bodies.of_key)),
         ("max_connections", count(u32::try_from(connections.total).unwrap_or(u32::MAX))),
         ("max_peer_connections", count(u32::try_from(connections.of_peer).unwrap_or(u32::MAX))),
+        ("max_conversations_mb", count(u32::try_from(kept.total_bytes >> 20).unwrap_or(u32::MAX))),
+        ("max_key_conversations_mb", count(u32::try_from(kept.bytes >> 20).unwrap_or(u32::MAX))),
         ("tls_cert", unset("plain HTTP, on loopback only")),
         ("tls_key", unset("plain HTTP, on loopback only")),
         ("models", unset("no other names")),

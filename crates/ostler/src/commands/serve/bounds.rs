@@ -1,6 +1,7 @@
 //! How much is served at once, and how long anything may take: as the flags and `[serve]` say.
 
 use ostler_agent::leasing::Limits;
+use ostler_gateway::conversations::Bounds;
 use ostler_gateway::http::{BodyLimits, ConnectionLimits};
 use ostler_gateway::pool::Patience;
 
@@ -30,6 +31,17 @@ pub(super) fn bodies(section: &ServeSection) -> BodyLimits {
     BodyLimits {
         total: bytes(section.max_body_mb, usual.total),
         of_key: bytes(section.max_key_body_mb, usual.of_key),
+    }
+}
+
+/// How much of conversations is kept on disk.
+pub(super) fn conversations(section: &ServeSection) -> Bounds {
+    let usual = Bounds::default();
+    let bytes = |count: Option<Count>, usual| count.map_or(usual, |count| u64::from(count.0) * MEGABYTE);
+    Bounds {
+        bytes: bytes(section.max_key_conversations_mb, usual.bytes),
+        total_bytes: bytes(section.max_conversations_mb, usual.total_bytes),
+        ..usual
     }
 }
 
@@ -71,6 +83,7 @@ mod tests {
         assert_eq!(patience(&section), Patience::default());
         assert_eq!(bodies(&section), BodyLimits::default());
         assert_eq!(connections(&section), ConnectionLimits::default());
+        assert_eq!(conversations(&section), Bounds::default());
         let many = limits(64, &section);
         assert_eq!((many.live, many.live_of_tenant, many.idle), (64, 64, 32));
         let one = limits(0, &section);
@@ -80,12 +93,15 @@ mod tests {
     #[test]
     fn what_is_said_holds() {
         let section = section(
-            "[serve]\nmax_idle = 0\nidle_for = \"2m\"\nmax_memory_mb = 512\nsilence = \"5m\"\nmax_turn = \"3h\"\nmax_body_mb = 64\nmax_key_body_mb = 32\nmax_connections = 9\nmax_peer_connections = 0",
+            "[serve]\nmax_idle = 0\nidle_for = \"2m\"\nmax_memory_mb = 512\nsilence = \"5m\"\nmax_turn = \"3h\"\nmax_body_mb = 64\nmax_key_body_mb = 32\nmax_connections = 9\nmax_peer_connections = 0\n\
+             max_conversations_mb = 100\nmax_key_conversations_mb = 10",
         );
         let limits = limits(4, &section);
         assert_eq!((limits.idle, limits.rest, limits.memory), (0, Duration::from_secs(120), 512 << 20));
         assert_eq!(bodies(&section), BodyLimits { total: 64 << 20, of_key: 32 << 20 });
         assert_eq!(connections(&section), ConnectionLimits { total: 9, of_peer: 1 });
+        let kept = conversations(&section);
+        assert_eq!((kept.bytes, kept.total_bytes), (10 << 20, 100 << 20));
         let patience = patience(&section);
         assert_eq!((patience.silence.as_secs(), patience.turn.as_secs()), (300, 3 * 60 * 60));
     }
