@@ -110,6 +110,8 @@ pub struct Policy {
     pub requests_per_minute: Option<u32>,
     /// How many turns at once.
     pub turns_at_once: Option<u32>,
+    /// How many questions of its agents may wait for an answer at once.
+    pub open_questions: Option<u32>,
     /// Which models; with none named, all.
     pub models: Vec<String>,
     /// Folders below which it may name one to work in, besides those that are allowed to all.
@@ -133,6 +135,7 @@ impl Policy {
             scopes: vec![Scope::Chat],
             requests_per_minute: None,
             turns_at_once: None,
+            open_questions: None,
             models: Vec::new(),
             folders: Vec::new(),
             permissions: Permissions::Deny,

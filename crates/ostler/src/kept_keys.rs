@@ -15,14 +15,39 @@ use ostler_gateway::http::keys::{Keeper, Key, KeysUnreadable, PREFIX};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::config::{Count, ServeSection};
+
 /// What the file is written as. The first version had neither names nor policies, the second no kinds.
 const VERSION: u32 = 3;
 
-/// Requests a minute of a key that says nothing else: ten a second, far more than agents answer.
-const REQUESTS_PER_MINUTE: u32 = 600;
+/// The limits of a tenant's key that has none of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyLimits {
+    pub(crate) requests_per_minute: u32,
+    pub(crate) turns_at_once: u32,
+    pub(crate) open_questions: u32,
+}
 
-/// Turns at once of a key that says nothing else: as many as may wait for a session, of one key.
-const TURNS_AT_ONCE: u32 = 32;
+impl Default for KeyLimits {
+    /// Ten requests a second are far more than agents answer. As many turns of one key may wait for a session. An agent
+    /// asks one thing at a time.
+    fn default() -> Self {
+        Self { requests_per_minute: 600, turns_at_once: 32, open_questions: 64 }
+    }
+}
+
+impl KeyLimits {
+    /// As the configuration says.
+    pub(crate) fn from_config(section: &ServeSection) -> Self {
+        let usual = Self::default();
+        let or = |count: Option<Count>, usual| count.map_or(usual, |count| count.0);
+        Self {
+            requests_per_minute: or(section.requests_per_minute, usual.requests_per_minute),
+            turns_at_once: or(section.turns_at_once, usual.turns_at_once),
+            open_questions: or(section.open_questions, usual.open_questions),
+        }
+    }
+}
 
 /// Two files that are written one after the other can have the same time, and the same inode, for so long.
 const CLOCK_TICK: Duration = Duration::from_millis(100);
@@ -142,8 +167,8 @@ impl Kept {
         }
     }
 
-    /// What it may do. A word that is not known opens nothing, and a limit that is not there is the usual one.
-    pub(crate) fn policy(&self) -> Policy {
+    /// What it may do. A word that is not known opens nothing, and a limit that a tenant's key does not have is one of these.
+    pub(crate) fn policy(&self, limits: &KeyLimits) -> Policy {
         let scopes = match &self.scopes {
             None => Policy::owner().scopes,
             Some(scopes) => scopes.iter().filter_map(|scope| Scope::named(scope)).collect(),
@@ -154,12 +179,13 @@ impl Kept {
             Some(kind) => KeyKind::from_name(kind).unwrap_or(KeyKind::Tenant),
         };
         // The owner of the machine has no limits unless the key says so.
-        let is_limited = !scopes.contains(&Scope::Admin);
+        let is_limited = kind == KeyKind::Tenant;
         let limit = |own: Option<u32>, usual: u32| own.or(is_limited.then_some(usual));
         Policy {
             kind,
-            requests_per_minute: limit(self.requests_per_minute, REQUESTS_PER_MINUTE),
-            turns_at_once: limit(self.turns_at_once, TURNS_AT_ONCE),
+            requests_per_minute: limit(self.requests_per_minute, limits.requests_per_minute),
+            turns_at_once: limit(self.turns_at_once, limits.turns_at_once),
+            open_questions: limit(None, limits.open_questions),
             scopes,
             models: self.models.clone(),
             folders: self.folders.clone(),
@@ -172,14 +198,15 @@ impl Kept {
         }
     }
 
-    fn key(&self) -> Option<Key> {
-        Key::kept(&self.id, &self.sha256, self.policy())
+    fn key(&self, limits: &KeyLimits) -> Option<Key> {
+        Key::kept(&self.id, &self.sha256, self.policy(limits))
     }
 }
 
 /// The file of the keys.
 pub(crate) struct KeptKeys {
     path: PathBuf,
+    limits: KeyLimits,
     /// What the file was when it was last read, where there was one; nothing if it has to be read again.
     seen: Mutex<Option<Option<Stamp>>>,
 }
@@ -200,8 +227,9 @@ fn secret() -> String {
 }
 
 impl KeptKeys {
-    pub(crate) fn at(path: PathBuf) -> Self {
-        Self { path, seen: Mutex::new(None) }
+    /// Those in a file, with these limits for keys that have none of their own.
+    pub(crate) fn at(path: PathBuf, limits: KeyLimits) -> Self {
+        Self { path, limits, seen: Mutex::new(None) }
     }
 
     /// All that are there.
@@ -228,7 +256,7 @@ impl KeptKeys {
         let mut migrated = Vec::new();
         self.change(|keys| {
             for kept in keys.iter_mut().filter(|kept| kept.kind.is_none()) {
-                kept.kind = Some(kept.policy().kind.name().to_owned());
+                kept.kind = Some(kept.policy(&self.limits).kind.name().to_owned());
                 migrated.push(kept.clone());
             }
         })?;
@@ -237,14 +265,18 @@ impl KeptKeys {
 
     /// Those that can be used, and a secret that was just made if there were none: it is told once.
     pub(crate) fn usable(&self) -> Result<(Vec<Key>, Option<String>), KeysError> {
-        let keys: Vec<Key> = self.list()?.iter().filter_map(Kept::key).collect();
+        let keys = self.keys(&self.list()?);
         if !keys.is_empty() {
             return Ok((keys, None));
         }
         let secret = secret();
         let first = Kept::of(FIRST, FIRST, &secret, Policy::owner());
         self.change(|kept| kept.push(first.clone()))?;
-        Ok((first.key().into_iter().collect(), Some(secret)))
+        Ok((self.keys(&[first]), Some(secret)))
+    }
+
+    fn keys(&self, kept: &[Kept]) -> Vec<Key> {
+        kept.iter().filter_map(|kept| kept.key(&self.limits)).collect()
     }
 
     /// Makes a key, and returns its secret, which is nowhere else.
@@ -331,7 +363,7 @@ impl Keeper for KeptKeys {
         *seen = None;
         let keys = self.list().map_err(|error| unreadable(&error))?;
         *seen = Some(now).filter(|now| !now.is_some_and(|now| now.is_recent()));
-        Ok(Some(keys.iter().filter_map(Kept::key).collect()))
+        Ok(Some(self.keys(&keys)))
     }
 }
 

@@ -1,10 +1,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
+use crate::config::Config;
 
 fn kept() -> (tempfile::TempDir, KeptKeys) {
     let folder = tempfile::tempdir().unwrap();
-    let kept = KeptKeys::at(folder.path().join("keys.json"));
+    let kept = KeptKeys::at(folder.path().join("keys.json"), KeyLimits::default());
     (folder, kept)
 }
 
@@ -46,7 +47,7 @@ fn keys_of_an_earlier_version_get_a_kind_once() {
     ];
     std::fs::write(&kept.path, format!(r#"{{"v": 2, "keys": [{}]}}"#, keys.join(","))).unwrap();
     let kinds = |keys: &[Kept]| -> Vec<(String, KeyKind)> {
-        keys.iter().map(|kept| (kept.id.clone(), kept.policy().kind)).collect()
+        keys.iter().map(|kept| (kept.id.clone(), kept.policy(&KeyLimits::default()).kind)).collect()
     };
     let before = kinds(&kept.list().unwrap());
     let want = [
@@ -81,13 +82,16 @@ impl Running {
 fn what_is_made_and_revoked_is_noticed_by_who_uses_them() {
     let (_folder, kept) = kept();
     let (first, _) = kept.usable().unwrap();
-    let mut running = Running { kept: KeptKeys::at(kept.path.clone()), known: Vec::new() };
+    let mut running =
+        Running { kept: KeptKeys::at(kept.path.clone(), KeyLimits::default()), known: Vec::new() };
     assert_eq!(running.kept.usable().unwrap().0, first);
     assert_eq!(running.accepts(), Ok(first.clone()));
     let (requests_per_minute, turns_at_once) = (Some(9), Some(2));
     let permissions = Permissions::Edits;
     let policy = Policy { requests_per_minute, turns_at_once, permissions, ..Policy::chat() };
     let (made, secret) = kept.make("ci", policy.clone()).unwrap();
+    // What it does not say is the usual.
+    let policy = Policy { open_questions: Some(64), ..policy };
     let second = Key::of(&made.id, &secret, policy);
     assert_eq!(running.accepts(), Ok(vec![first[0].clone(), second.clone()]));
     assert_eq!(running.accepts(), Ok(vec![first[0].clone(), second.clone()]));
@@ -104,7 +108,8 @@ fn a_key_that_is_revoked_while_the_file_cannot_be_read_is_refused_at_the_next_re
     let (folder, kept) = kept();
     kept.usable().unwrap();
     let (made, _) = kept.make("ci", Policy::chat()).unwrap();
-    let mut running = Running { kept: KeptKeys::at(kept.path.clone()), known: Vec::new() };
+    let mut running =
+        Running { kept: KeptKeys::at(kept.path.clone(), KeyLimits::default()), known: Vec::new() };
     assert_eq!(running.accepts().unwrap().len(), 2);
     kept.revoke(&made.id).unwrap();
     let aside = folder.path().join("aside");
@@ -129,7 +134,7 @@ fn a_key_that_is_revoked_while_the_file_cannot_be_read_is_refused_at_the_next_re
 fn a_file_that_was_written_just_now_is_read_again() {
     let (_folder, kept) = kept();
     kept.usable().unwrap();
-    let running = KeptKeys::at(kept.path.clone());
+    let running = KeptKeys::at(kept.path.clone(), KeyLimits::default());
     assert!(running.changed().unwrap().is_some());
     assert_eq!(*running.seen.lock().unwrap(), None, "it may have been written again within the same tick");
     let mut old = stamp(&kept.path).unwrap().unwrap();
@@ -144,25 +149,32 @@ fn keys_that_are_made_at_once_are_all_kept() {
     let path = &kept.path;
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| KeptKeys::at(path.clone()).make("", Policy::chat()).unwrap());
+            scope
+                .spawn(|| KeptKeys::at(path.clone(), KeyLimits::default()).make("", Policy::chat()).unwrap());
         }
     });
     assert_eq!(kept.list().unwrap().len(), 8);
 }
 
 #[test]
-fn a_key_without_limits_of_its_own_has_the_usual_ones() {
+fn a_tenants_key_without_limits_of_its_own_has_the_usual_ones() {
     let (_folder, kept) = kept();
-    let limits = |policy: Policy| {
+    let limits = |policy: Policy, usual: &KeyLimits| {
         let (made, _) = kept.make("", policy).unwrap();
-        let policy = made.policy();
-        (policy.requests_per_minute, policy.turns_at_once)
+        let Policy { requests_per_minute, turns_at_once, open_questions, .. } = made.policy(usual);
+        (requests_per_minute, turns_at_once, open_questions)
     };
-    assert_eq!(limits(Policy::chat()), (Some(600), Some(32)));
-    assert_eq!(limits(Policy { turns_at_once: Some(2), ..Policy::chat() }), (Some(600), Some(2)));
-    assert_eq!(
-        limits(Policy { requests_per_minute: Some(9_000), ..Policy::chat() }),
-        (Some(9_000), Some(32))
-    );
-    assert_eq!(limits(Policy::owner()), (None, None));
+    let usual = KeyLimits::default();
+    assert_eq!(limits(Policy::chat(), &usual), (Some(600), Some(32), Some(64)));
+    let own = Policy { requests_per_minute: Some(9_000), turns_at_once: Some(2), ..Policy::chat() };
+    assert_eq!(limits(own, &usual), (Some(9_000), Some(2), Some(64)));
+    // The owner has none, also with a key that cannot do everything.
+    assert_eq!(limits(Policy::owner(), &usual), (None, None, None));
+    let notebook = Policy { kind: KeyKind::Owner, ..Policy::chat() };
+    assert_eq!(limits(notebook, &usual), (None, None, None));
+    let section =
+        toml::from_str::<Config>("[serve]\nrequests_per_minute = 5\nturns_at_once = 3\nopen_questions = 1");
+    let set = KeyLimits::from_config(&section.unwrap().serve);
+    assert_eq!(limits(Policy::chat(), &set), (Some(5), Some(3), Some(1)));
+    assert_eq!(KeyLimits::from_config(&ServeSection::default()), usual);
 }

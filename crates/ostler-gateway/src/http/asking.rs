@@ -13,7 +13,7 @@ use super::Gateway;
 use super::bodies::Tree;
 use super::conversing::{Addressed, CONVERSATION, Misaddressed, Naming};
 use super::idempotency::Whole;
-use super::questions::UNREAD_ANSWERS;
+use super::questions::{Asking, UNREAD_ANSWERS};
 use super::recorded::Recorded;
 use super::refusing::{body, problem_of, refuse, seconds_now};
 use super::streaming::Streaming;
@@ -134,13 +134,22 @@ impl<S: Start> Gateway<S> {
         let (answers, asking) = match asks {
             true => {
                 let (sender, answers) = mpsc::channel(UNREAD_ANSWERS);
-                (Some(answers), Some((self.questions.clone(), sender)))
+                let (questions, most_of_key) = (self.questions.clone(), self.most_questions(&recorder));
+                (Some(answers), Some(Asking { questions, answers: sender, most_of_key }))
             }
             false => (None, None),
         };
         let label = Some(recorder.conversation().id().to_owned());
         let answer = self.pool.complete_beside(turn, Beside { label, answers });
         Recorded::new(answer, recorder, asking)
+    }
+
+    /// How many questions of the key of a conversation may wait. A key that is gone has none.
+    fn most_questions(&self, recorder: &Recorder) -> Option<u32> {
+        let tenant = &recorder.conversation().opening.tenant;
+        let keys = self.offer.keys.current();
+        let key = keys.as_ref().ok().and_then(|keys| keys.iter().find(|key| key.id == *tenant));
+        key.map_or(Some(0), |key| key.policy.open_questions)
     }
 }
 

@@ -19,8 +19,8 @@ use crate::pool::Reply;
 /// How long a question waits.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
-/// Questions that may wait at once. A further one is denied at once.
-const MOST_QUESTIONS: usize = 256;
+/// Questions that may wait at once. A further one is denied at once, and so is one of a key that has its share.
+const MOST_QUESTIONS: usize = 1024;
 
 /// Answers that may wait for one agent: it asks a few things at once at most.
 pub(super) const UNREAD_ANSWERS: usize = 32;
@@ -47,6 +47,15 @@ pub(super) struct Question {
     over: CancellationToken,
 }
 
+/// How questions of a turn are answered.
+#[derive(Debug, Clone)]
+pub(super) struct Asking {
+    pub(super) questions: Questions,
+    pub(super) answers: mpsc::Sender<Reply>,
+    /// How many questions of its key may wait; nothing for any number.
+    pub(super) most_of_key: Option<u32>,
+}
+
 /// All questions that wait, the oldest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Questions {
@@ -68,70 +77,15 @@ impl Questions {
         self.waiting().values().filter(is_its).cloned().collect()
     }
 
-    /// Takes notice of what an agent said in a turn whose questions are answered by clients.
-    pub(super) fn hear(&self, event: &AgentEvent, recorder: &Recorder, answer: &mpsc::Sender<Reply>) {
-        let AgentEvent::Blocked(blocked) = event else { return };
-        match blocked {
-            Blocked::Permission { request, tool, input } => {
-                let (tool, input) = (Some(tool.clone()), Some(input.clone()));
-                self.ask(recorder, answer, request, (tool, input, None));
-            }
-            Blocked::Question { request, text } => {
-                self.ask(recorder, answer, request, (None, None, Some(text.clone())));
-            }
-            Blocked::Withdrawn { request } => {
-                self.withdraw(|asked| asked.request == *request && asked.turn == recorder.turn());
-            }
-            Blocked::Retrying { .. }
-            | Blocked::Dialog { .. }
-            | Blocked::Routed { .. }
-            | Blocked::Denied { .. } => {}
+    /// Why one more of this tenant cannot wait.
+    fn refusal(&self, tenant: &str, most_of_key: Option<u32>) -> Option<&'static str> {
+        let waiting = self.waiting();
+        let of_key = waiting.values().filter(|question| question.tenant == tenant).count();
+        if most_of_key.is_some_and(|most| of_key >= most as usize) {
+            return Some("too many questions of this key wait for an answer; go on without it");
         }
-    }
-
-    fn ask(
-        &self,
-        recorder: &Recorder,
-        answer: &mpsc::Sender<Reply>,
-        request: &str,
-        (tool, input, text): (Option<String>, Option<Value>, Option<String>),
-    ) {
-        let question = Question {
-            // They sort by when they were asked.
-            id: Uuid::now_v7().simple().to_string(),
-            tenant: recorder.conversation().opening.tenant.clone(),
-            conversation: recorder.conversation().clone(),
-            turn: recorder.turn().to_owned(),
-            tool,
-            input,
-            text,
-            request: request.to_owned(),
-            answer: answer.clone(),
-            over: CancellationToken::new(),
-        };
-        let Question { id, tool, input, text, over, .. } = question.clone();
-        if self.waiting().len() >= MOST_QUESTIONS {
-            question
-                .reply(Decision::Deny("too many questions wait for an answer; go on without it".to_owned()));
-            return;
-        }
-        self.waiting().insert(id.clone(), question);
-        if recorder.asked(&id, tool, input, text).is_err() {
-            // The turn ends soon: there is no room for what it says.
-            self.waiting().remove(&id);
-            return;
-        }
-        let (questions, closing) = (self.clone(), self.closing.clone());
-        self.timers.spawn(async move {
-            tokio::select! {
-                biased;
-                () = over.cancelled() => {}
-                () = closing.cancelled() => {}
-                () = tokio::time::sleep(PATIENCE) => {
-                    questions.settle(&id, Decision::Deny(NOBODY_CAME.to_owned()), Settled::Expired);
-                }
-            }
-        });
+        let is_full = waiting.len() >= MOST_QUESTIONS;
+        is_full.then_some("too many questions wait for an answer; go on without it")
     }
 
     /// Answers one. False if it does not wait any more.
@@ -170,6 +124,73 @@ impl Questions {
             question.over.cancel();
             settled(&question.conversation, &question.turn, &question.id, Settled::Withdrawn);
         }
+    }
+}
+
+impl Asking {
+    /// Takes notice of what an agent said in a turn whose questions are answered by clients.
+    pub(super) fn hear(&self, event: &AgentEvent, recorder: &Recorder) {
+        let AgentEvent::Blocked(blocked) = event else { return };
+        match blocked {
+            Blocked::Permission { request, tool, input } => {
+                let (tool, input) = (Some(tool.clone()), Some(input.clone()));
+                self.ask(recorder, request, (tool, input, None));
+            }
+            Blocked::Question { request, text } => {
+                self.ask(recorder, request, (None, None, Some(text.clone())));
+            }
+            Blocked::Withdrawn { request } => {
+                self.questions.withdraw(|asked| asked.request == *request && asked.turn == recorder.turn());
+            }
+            Blocked::Retrying { .. }
+            | Blocked::Dialog { .. }
+            | Blocked::Routed { .. }
+            | Blocked::Denied { .. } => {}
+        }
+    }
+
+    fn ask(
+        &self,
+        recorder: &Recorder,
+        request: &str,
+        (tool, input, text): (Option<String>, Option<Value>, Option<String>),
+    ) {
+        let question = Question {
+            // They sort by when they were asked.
+            id: Uuid::now_v7().simple().to_string(),
+            tenant: recorder.conversation().opening.tenant.clone(),
+            conversation: recorder.conversation().clone(),
+            turn: recorder.turn().to_owned(),
+            tool,
+            input,
+            text,
+            request: request.to_owned(),
+            answer: self.answers.clone(),
+            over: CancellationToken::new(),
+        };
+        let Question { id, tool, input, text, over, .. } = question.clone();
+        let questions = self.questions.clone();
+        if let Some(why) = questions.refusal(&question.tenant, self.most_of_key) {
+            question.reply(Decision::Deny(why.to_owned()));
+            return;
+        }
+        questions.waiting().insert(id.clone(), question);
+        if recorder.asked(&id, tool, input, text).is_err() {
+            // The turn ends soon: there is no room for what it says.
+            questions.waiting().remove(&id);
+            return;
+        }
+        let closing = questions.closing.clone();
+        self.questions.timers.spawn(async move {
+            tokio::select! {
+                biased;
+                () = over.cancelled() => {}
+                () = closing.cancelled() => {}
+                () = tokio::time::sleep(PATIENCE) => {
+                    questions.settle(&id, Decision::Deny(NOBODY_CAME.to_owned()), Settled::Expired);
+                }
+            }
+        });
     }
 }
 

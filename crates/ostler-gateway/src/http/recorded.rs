@@ -4,28 +4,23 @@
 use std::task::{Context, Poll, ready};
 
 use ostler_agent::event::AgentEvent;
-use tokio::sync::mpsc;
 
-use super::questions::Questions;
+use super::questions::Asking;
 use crate::conversations::{QuotaExceeded, Recorder};
 use crate::live::{Phase, SessionFailure};
-use crate::pool::{Answer, BrokenOff, Progress, Reply, TurnError};
+use crate::pool::{Answer, BrokenOff, Progress, TurnError};
 
 /// An answer, and where it is written.
 pub(super) struct Recorded {
     answer: Answer,
     recorder: Recorder,
-    asking: Option<(Questions, mpsc::Sender<Reply>)>,
+    asking: Option<Asking>,
     /// It was broken off because it could not be written.
     is_over: bool,
 }
 
 impl Recorded {
-    pub(super) fn new(
-        answer: Answer,
-        recorder: Recorder,
-        asking: Option<(Questions, mpsc::Sender<Reply>)>,
-    ) -> Self {
+    pub(super) fn new(answer: Answer, recorder: Recorder, asking: Option<Asking>) -> Self {
         recorder.conversation().stoppable(recorder.turn(), answer.stopper());
         Self { answer, recorder, asking, is_over: false }
     }
@@ -81,8 +76,8 @@ impl Recorded {
                 if let Err(exceeded) = self.recorder.hear(event) {
                     return Poll::Ready(Some(self.break_off(exceeded)));
                 }
-                if let Some((questions, answers)) = &self.asking {
-                    questions.hear(event, &self.recorder, answers);
+                if let Some(asking) = &self.asking {
+                    asking.hear(event, &self.recorder);
                 }
             }
             Some(Progress::Event(Err(error))) => {
@@ -105,7 +100,7 @@ impl Recorded {
     }
 
     fn nobody_waits(&self) {
-        if let Some((questions, _)) = &self.asking {
+        if let Some(Asking { questions, .. }) = &self.asking {
             questions.over(self.recorder.turn());
         }
     }

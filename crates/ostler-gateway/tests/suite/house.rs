@@ -74,6 +74,7 @@ pub(crate) fn offer(kept: &std::path::Path) -> Offer {
         Key::of("tight", "ostler_tight", tight),
         Key::of("looker", "ostler_looker", looker),
         Key::of("owner", "ostler_owner", Policy::owner()),
+        Key::of("asker", "ostler_asker", Policy { open_questions: Some(1), ..writer.clone() }),
         Key::of("writer", "ostler_writer", writer),
         Key::of("viewer", "ostler_viewer", viewer),
         Key::of("holder", "ostler_holder", holder.clone()),

@@ -260,6 +260,28 @@ async fn what_an_agent_asks_is_answered_by_who_may() {
 }
 
 #[tokio::test]
+async fn questions_of_one_key_are_bounded_and_others_may_ask() {
+    let house = House::open(Limits::default()).await;
+    let ask = async |key: &str| {
+        let id = begin(&house, key, &json!({"model": "claude", "permissions": "ask"})).await;
+        let mut follower = house.ask(&following(&id, key, ""), "").await;
+        let turn = json!({"text": "may I"});
+        assert_eq!(house.post(&format!("{SESSIONS}/{id}/turns"), key, &turn).await.status, 202);
+        until(&mut follower, "event: permission_asked").await;
+    };
+    ask("ostler_asker").await;
+    let id = begin(&house, "ostler_asker", &json!({"model": "claude", "permissions": "ask"})).await;
+    let turn = json!({"text": "may I", "wait": true});
+    let got = house.post(&format!("{SESSIONS}/{id}/turns"), "ostler_asker", &turn).await.json();
+    let denied = "denied: too many questions of this key wait for an answer; go on without it";
+    assert_eq!(got["text"], json!(denied));
+    ask("ostler_writer").await;
+    let open = house.bare("GET", "/api/v1/permissions", "ostler_owner").await.json();
+    assert_eq!(open["permissions"].as_array().unwrap().len(), 2);
+    house.close().await;
+}
+
+#[tokio::test]
 async fn a_question_goes_with_its_turn() {
     let house = House::open(Limits::default()).await;
     let ask = format!("{}\r\nx-ostler-permissions: ask", head("/v1/messages", "ostler_writer"));

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::display;
 use crate::failure::Failure;
-use crate::kept_keys::{Kept, KeptKeys, KeysError};
+use crate::kept_keys::{Kept, KeptKeys, KeyLimits, KeysError};
 use crate::surroundings::Surroundings;
 use crate::words::one_line;
 
@@ -79,11 +79,11 @@ struct New {
     #[arg(long, value_name = "SCOPE", value_parser = PossibleValuesParser::new(Scope::ALL.map(Scope::name)))]
     scope: Vec<String>,
 
-    /// How many requests it may make a minute [default: 600; any number for `admin`].
+    /// How many requests it may make a minute [default: 600; any number for an owner's].
     #[arg(long, value_name = "N")]
     requests_per_minute: Option<u32>,
 
-    /// How many turns it may have under way at once [default: 32; any number for `admin`].
+    /// How many turns it may have under way at once [default: 32; any number for an owner's].
     #[arg(long, value_name = "N")]
     turns_at_once: Option<u32>,
 
@@ -121,15 +121,22 @@ struct Revoked {
 
 /// Runs one of them.
 pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> {
-    let keys = KeptKeys::at(here.home.keys());
+    let kept = |limits| KeptKeys::at(here.home.keys(), limits);
+    let limits = || Ok::<_, Failure>(KeyLimits::from_config(&here.settings()?.config.serve));
     match args.command.unwrap_or(KeysCommand::List(args.list)) {
-        KeysCommand::List(listing) => list(&keys.list()?, &listing)?,
+        KeysCommand::List(listing) => {
+            let limits = limits()?;
+            list(&kept(limits).list()?, &limits, &listing)?;
+        }
         KeysCommand::New(new) => {
-            let policy = policy(&new, here)?;
+            let (policy, limits) = (policy(&new, here)?, limits()?);
             here.home.create()?;
-            let (made, secret) = keys.make(&new.name, policy)?;
+            if let Some(warning) = find_contradiction(&policy) {
+                display::tell(&format!("warning: {warning}"));
+            }
+            let (made, secret) = kept(limits).make(&new.name, policy)?;
             if new.json {
-                let mut told = json_of(&made);
+                let mut told = json_of(&made, &limits);
                 told["key"] = json!(secret);
                 display::json(&told)?;
             } else {
@@ -138,7 +145,8 @@ pub(crate) fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Failure> 
             }
         }
         KeysCommand::Revoke(revoked) => {
-            let gone = keys.revoke(&revoked.id)?;
+            // A mistake in the configuration keeps no key from being revoked.
+            let gone = kept(KeyLimits::default()).revoke(&revoked.id)?;
             if revoked.json {
                 display::json(&json!({"id": gone.id, "revoked": true}))?;
             } else {
@@ -168,6 +176,7 @@ fn policy(new: &New, here: &Surroundings) -> Result<Policy, KeysError> {
         scopes,
         requests_per_minute: new.requests_per_minute,
         turns_at_once: new.turns_at_once,
+        open_questions: None,
         models: new.model.clone(),
         folders: folders.collect::<Result<_, _>>()?,
         permissions: Permissions::named(&new.permissions).unwrap_or(Permissions::Deny),
@@ -175,12 +184,21 @@ fn policy(new: &New, here: &Surroundings) -> Result<Policy, KeysError> {
     })
 }
 
+/// What a key could do by one of its scopes and cannot by its permissions.
+fn find_contradiction(policy: &Policy) -> Option<&'static str> {
+    let holds = policy.scopes.contains(&Scope::TerminalHold) && !policy.may_allow();
+    holds.then_some(
+        "this key can watch terminals and not type into them: `terminal:hold` needs `--permissions all`, because who \
+         types can do everything that the agent can",
+    )
+}
+
 fn scopes(policy: &Policy) -> Vec<&'static str> {
     policy.scopes.iter().map(|scope| scope.name()).collect()
 }
 
-fn json_of(kept: &Kept) -> Value {
-    let policy = kept.policy();
+fn json_of(kept: &Kept, limits: &KeyLimits) -> Value {
+    let policy = kept.policy(limits);
     json!({
         "id": kept.id,
         "name": kept.name,
@@ -196,9 +214,9 @@ fn json_of(kept: &Kept) -> Value {
     })
 }
 
-fn list(keys: &[Kept], listing: &Listing) -> Result<(), Failure> {
+fn list(keys: &[Kept], limits: &KeyLimits, listing: &Listing) -> Result<(), Failure> {
     if listing.json {
-        return display::json(&keys.iter().map(json_of).collect::<Vec<_>>());
+        return display::json(&keys.iter().map(|kept| json_of(kept, limits)).collect::<Vec<_>>());
     }
     if keys.is_empty() {
         return display::text("There is no key. `ostler serve` makes one, and so does `ostler keys new`.\n");
@@ -207,7 +225,7 @@ fn list(keys: &[Kept], listing: &Listing) -> Result<(), Failure> {
     let rows: Vec<_> = keys
         .iter()
         .map(|kept| {
-            let policy = kept.policy();
+            let policy = kept.policy(limits);
             vec![
                 kept.id.clone(),
                 one_line(&kept.name),

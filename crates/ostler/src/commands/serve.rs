@@ -45,7 +45,7 @@ use crate::config::Settings;
 use crate::failure::Failure;
 use crate::interrupt::Signals;
 use crate::jailing::{JailFault, JailTerms};
-use crate::kept_keys::{Kept, KeptKeys};
+use crate::kept_keys::{Kept, KeptKeys, KeyLimits};
 use crate::surroundings::Surroundings;
 use crate::{display, programs};
 
@@ -191,7 +191,8 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
     });
     let folders = folders.collect::<Result<Vec<_>, _>>()?;
     here.home.create()?;
-    let kept = KeptKeys::at(here.home.keys());
+    let key_limits = KeyLimits::from_config(&settings.config.serve);
+    let kept = KeptKeys::at(here.home.keys(), key_limits);
     report_kinds(&kept.migrate()?);
     let (keys, fresh) = kept.usable()?;
     let mut signals = Signals::listen().map_err(Failure::Runtime)?;
@@ -351,7 +352,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
 fn report_kinds(migrated: &[Kept]) {
     for kept in migrated {
         let Kept { id, .. } = kept;
-        display::tell(&match kept.policy().kind {
+        display::tell(&match kept.policy(&KeyLimits::default()).kind {
             KeyKind::Owner => {
                 format!("note: the key {id} is an owner's: its agent uses your home and sign-in")
             }

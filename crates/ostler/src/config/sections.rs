@@ -98,6 +98,12 @@ pub(crate) struct Serve {
     pub(crate) max_connections: Option<Count>,
     /// How many of them may come from one address.
     pub(crate) max_peer_connections: Option<Count>,
+    /// How many requests a minute a tenant's key may make that has no limit of its own.
+    pub(crate) requests_per_minute: Option<Count>,
+    /// How many turns such a key may have at once.
+    pub(crate) turns_at_once: Option<Count>,
+    /// How many questions of its agents such a key may have open.
+    pub(crate) open_questions: Option<Count>,
     /// What conversations of all keys may take on disk, in megabytes.
     pub(crate) max_conversations_mb: Option<Count>,
     /// What those of one key may take, in megabytes.

@@ -54,6 +54,22 @@ fn a_key_is_made_listed_and_revoked() {
 }
 
 #[test]
+fn a_key_that_cannot_type_at_terminals_is_made_with_a_warning() {
+    let ground = Ground::new();
+    let new = |args: &[&str]| {
+        let ended = ground.run(&[&["keys", "new", "--json", "--scope", "terminal:hold"], args].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stderr
+    };
+    for args in [&[][..], &["--owner"], &["--permissions", "edits"]] {
+        let told = new(args);
+        assert!(told.contains("warning: this key can watch terminals and not type into them"), "{told}");
+        assert!(told.contains("--permissions all"), "{told}");
+    }
+    assert_eq!((new(&["--permissions", "all"]), new(&["--scope", "admin"])), (String::new(), String::new()));
+}
+
+#[test]
 fn what_cannot_be_done_with_keys_is_told() {
     let ground = Ground::new();
     ground.check("keys_unknown", &["keys", "revoke", "nobody"]);

@@ -186,6 +186,69 @@ fn a_certificate_that_cannot_be_used_is_refused_with_its_file() {
     assert!(half.code == Some(2) && half.stderr.contains("--tls-key"), "{}", half.stderr);
 }
 
+/// The status of an answer, and the whole of it.
+fn ask(address: &str, path: &str, key: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nx-api-key: {key}\r\nconnection: close");
+    stream.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+}
+
+/// Not even between the moment at which the keys cannot be read and the one at which they can be read again.
+#[test]
+fn a_revoked_key_is_refused_by_a_running_server_that_could_not_read_the_keys() {
+    let ground = Ground::new();
+    let server = Listening::start(&ground, "127.0.0.1:0", &[]);
+    let address = server.address("http://");
+    let first = server.line["key"].as_str().unwrap();
+    let made = ground.run(&["keys", "new", "--json", "--owner", "--scope", "chat"]);
+    let made: Value = serde_json::from_str(&made.stdout).unwrap();
+    let (other, id) = (made["key"].as_str().unwrap(), made["id"].as_str().unwrap());
+    let models = |key: &str| ask(&address, "/v1/models", key);
+    assert_eq!((models(first).0, models(other).0), (200, 200));
+    // A directory in its place: root can read every file.
+    let path = ground.at("ostler/keys.json");
+    let mut keys: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    for key in [first, other] {
+        let (status, answer) = models(key);
+        assert!(status == 503 && answer.to_ascii_lowercase().contains("retry-after:"), "{answer}");
+    }
+    keys["keys"].as_array_mut().unwrap().retain(|key| key["id"] != id);
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::write(&path, keys.to_string()).unwrap();
+    assert_eq!((models(other).0, models(first).0), (401, 200));
+    server.end();
+}
+
+/// What a key may do at most is set for all keys of tenants in the configuration.
+#[test]
+fn a_tenants_key_has_the_limits_of_the_configuration() {
+    let ground = Ground::new();
+    ground.put("ostler/config.toml", "[serve]\nrequests_per_minute = 2\nturns_at_once = 1\n");
+    let server = Listening::start(&ground, "127.0.0.1:0", &[]);
+    let address = server.address("http://");
+    let new = |args: &[&str]| {
+        let made = ground.run(&[&["keys", "new", "--json"], args].concat());
+        let made: Value = serde_json::from_str(&made.stdout).unwrap();
+        let limit = made["requests_per_minute"].as_u64();
+        (made["key"].as_str().unwrap().to_owned(), limit)
+    };
+    let (tenant, limit) = new(&[]);
+    assert_eq!(limit, Some(2));
+    let statuses = |key: &str| -> Vec<u16> { (0..3).map(|_| ask(&address, "/v1/models", key).0).collect() };
+    assert_eq!(statuses(&tenant), [200, 200, 429]);
+    let (generous, limit) = new(&["--requests-per-minute", "9"]);
+    assert_eq!((limit, statuses(&generous)), (Some(9), vec![200; 3]));
+    let (owner, limit) = new(&["--owner"]);
+    assert_eq!((limit, statuses(&owner)), (None, vec![200; 3]));
+    server.end();
+}
+
 /// More connections than there may be at all, none of which begins a handshake.
 #[test]
 fn silent_connections_keep_nobody_from_a_handshake() {

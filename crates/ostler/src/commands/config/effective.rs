@@ -111,7 +111,7 @@ fn serve_defaults() -> Vec<(&'static str, InForce)> {
 
     let (limits, patience) = (leasing::Limits::default(), Patience::default());
     let (bodies, connections) = (BodyLimits::default(), ConnectionLimits::default());
-    let kept = Bounds::default();
+    let (kept, keys) = (Bounds::default(), crate::kept_keys::KeyLimits::default());
     let megabytes = |bytes: usize| count(u32::try_from(bytes >> 20).unwrap_or(u32::MAX));
     let half = format!("half of --max-sessions: {} of {}", limits.idle, limits.live);
     vec![
@@ -124,6 +124,9 @@ fn serve_defaults() -> Vec<(&'static str, InForce)> {
         ("max_key_body_mb", megabytes(bodies.of_key)),
         ("max_connections", count(u32::try_from(connections.total).unwrap_or(u32::MAX))),
         ("max_peer_connections", count(u32::try_from(connections.of_peer).unwrap_or(u32::MAX))),
+        ("requests_per_minute", count(keys.requests_per_minute)),
+        ("turns_at_once", count(keys.turns_at_once)),
+        ("open_questions", count(keys.open_questions)),
         ("max_conversations_mb", count(u32::try_from(kept.total_bytes >> 20).unwrap_or(u32::MAX))),
         ("max_key_conversations_mb", count(u32::try_from(kept.bytes >> 20).unwrap_or(u32::MAX))),
         ("tls_cert", unset("plain HTTP, on loopback only")),
