@@ -183,7 +183,7 @@ async fn is_late(first_head: Option<Instant>, has_head: &CancellationToken) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ impl Listening {
     /// Its host and port, behind that scheme.
     fn address(&self, scheme: &str) -> String {
         let url = self.line["url"].as_str().unwrap();
-        url.strip_prefix(scheme).unwrap_or_else(|| panic!("{url}")).to_owned()
+        url.strip_prefix(scheme).unwrap().to_owned()
     }
 
     /// Ends it, and returns what it printed for people.
