@@ -9,6 +9,7 @@
 //!                   └ wait, or be sent away
 //! ```
 
+mod large;
 mod lease;
 mod liveness;
 mod parting;
@@ -39,6 +40,7 @@ use tokio_util::task::TaskTracker;
 use crate::conversations::QuotaExceeded;
 use crate::live::{LiveSession, SessionFailure, Slash, Start};
 use crate::metrics::Metrics;
+pub(crate) use large::{is_large, known_elsewhere};
 pub(crate) use lease::StartKind;
 pub use seats::{Listed, State};
 use seats::{Seats, Standing};

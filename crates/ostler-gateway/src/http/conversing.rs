@@ -13,7 +13,7 @@ use super::refusing::problem_of_unkept;
 use super::visits::Visitor;
 use crate::conversations::{Conversation, Conversations, Named, Opening, Recorder, Unkept};
 use crate::live::Start;
-use crate::pool::known_on;
+use crate::pool::{is_large, known_elsewhere};
 use crate::wire::{Format, Kind, Problem, Request};
 
 /// The conversation that a request goes on with, and the one that an answer is of.
@@ -78,7 +78,8 @@ impl<S: Start> Gateway<S> {
             looks += 1;
             let (conversation, prior, kept) = self.look_up(visitor, naming, request).await?;
             let asked = request.history.last();
-            let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, kept), asked);
+            let on = (request.model.as_str(), naming.terms);
+            let (prior, begun) = begin_turn(&conversation, on, (prior, kept), asked).await?;
             match begun {
                 Ok(recorder) => break (prior, recorder),
                 // Whatever it was, it is not there any more: the next look says what that means.
@@ -91,7 +92,7 @@ impl<S: Start> Gateway<S> {
                 }
                 Err(_) => {
                     let conversation = self.begin_for(visitor, naming, request, String::new());
-                    let begun = conversation.begin_turn((&request.model, naming.terms), (&prior, 0), asked);
+                    let (prior, begun) = begin_turn(&conversation, on, (prior, 0), asked).await?;
                     break (prior, begun.map_err(problem_of_unkept)?);
                 }
             }
@@ -172,7 +173,7 @@ impl<S: Start> Gateway<S> {
         let conversation = self.conversations.of_turn(Some(&terms.tenant), turn).ok_or_else(absent)?;
         let mut prior = history(&conversation, Some(turn)).await.map_err(|_| absent())?;
         let kept = prior.len();
-        let is_last = conversation.knows_whole(&known_on(terms, &prior));
+        let is_last = conversation.knows_whole(&known_elsewhere(terms, &prior).await);
         prior.extend_from_slice(request.history.prior());
         Ok(Some(Found { conversation: is_last.then_some(conversation), prior, kept }))
     }
@@ -192,7 +193,8 @@ impl<S: Start> Gateway<S> {
             Err(_) if !sent.is_empty() => return Ok(None),
             Err(_) => return Err(gone()),
         };
-        let (is_new, is_same) = (sent.is_empty(), known_on(terms, &kept).answers(&known_on(terms, sent)));
+        let known = known_elsewhere(terms, &kept).await;
+        let (is_new, is_same) = (sent.is_empty(), known.answers(&known_elsewhere(terms, sent).await));
         if is_new || is_same || kept.is_empty() {
             let count = kept.len();
             let prior = if count == 0 { sent.to_vec() } else { kept };
@@ -215,7 +217,7 @@ async fn echoed(store: &Conversations, terms: &Terms, request: &Request) -> Opti
     if sent.is_empty() {
         return None;
     }
-    let sent_known = known_on(terms, sent);
+    let sent_known = known_elsewhere(terms, sent).await;
     // One that is not kept is not gone on with: what is said from now on may have to be.
     let conversation = store.knowing(&terms.tenant, &sent_known).filter(|known| known.journal().is_some())?;
     let prior = match conversation.knows_whole(&sent_known) {
@@ -224,6 +226,27 @@ async fn echoed(store: &Conversations, terms: &Terms, request: &Request) -> Opti
     };
     let kept = prior.len();
     Some(Found { conversation: Some(conversation), prior, kept })
+}
+
+/// Begins a turn, elsewhere if its lines are large. What was said before is given back.
+pub(super) async fn begin_turn(
+    conversation: &Arc<Conversation>,
+    (model, terms): (&str, &Terms),
+    (prior, kept): (Vec<Message>, usize),
+    asked: &Message,
+) -> Result<(Vec<Message>, Result<Recorder, Unkept>), Problem> {
+    if !is_large(&prior) && !is_large(std::slice::from_ref(asked)) {
+        let begun = conversation.begin_turn((model, terms), (&prior, kept), asked);
+        return Ok((prior, begun));
+    }
+    let (conversation, model) = (conversation.clone(), model.to_owned());
+    let (terms, asked) = (terms.clone(), asked.clone());
+    let begun = tokio::task::spawn_blocking(move || {
+        let begun = conversation.begin_turn((&model, &terms), (&prior, kept), &asked);
+        (prior, begun)
+    });
+    // Only a runtime that ends does not do it.
+    begun.await.map_err(|_| Problem::new(Kind::Closing, "the server is about to end, and begins nothing new"))
 }
 
 /// What was said in it, read where reading may take a while.
@@ -278,5 +301,55 @@ pub(super) fn cwd(place: &Place) -> Option<String> {
     match place {
         Place::Own => None,
         Place::Folder(folder) => Some(folder.display().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ostler_agent::access::{KeyKind, KeyMemory};
+    use ostler_agent::agent::{Engine, Permissions};
+    use ostler_agent::canonical::read;
+    use serde_json::json;
+
+    use super::*;
+    use crate::conversations::Bounds;
+    use crate::elsewhere::done_elsewhere;
+
+    /// All that was said before is written as one line, which took a while for a long conversation.
+    #[test]
+    fn a_turn_of_a_large_conversation_is_begun_off_the_runtimes_own_thread() {
+        let terms = Terms {
+            tenant: "a".to_owned(),
+            kind: KeyKind::Tenant,
+            memory: KeyMemory::Off,
+            agent: "claude".to_owned(),
+            engine: Engine::Stream,
+            model: None,
+            workspace: Place::Own,
+            system_prompt: None,
+            permissions: Permissions::Deny,
+            asks_client: false,
+            allow: Vec::new(),
+            tools: String::new(),
+        };
+        let opening = Opening {
+            conversation: String::new(),
+            tenant: terms.tenant.clone(),
+            model: "claude".to_owned(),
+            cwd: None,
+            system: None,
+            carried: None,
+            permissions: "deny".to_owned(),
+            ask: false,
+            engine: "stream".to_owned(),
+            origin: "chat".to_owned(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let conversations = Conversations::open(folder.path(), Bounds::default()).unwrap();
+        let conversation = conversations.begin_provisional(opening);
+        let prior = read(&[json!({"role": "user", "content": "x".repeat(1 << 20)})]).unwrap();
+        let begun = begin_turn(&conversation, ("claude", &terms), (prior.clone(), 0), &prior[0]);
+        let (back, begun) = done_elsewhere(begun, || {}).unwrap();
+        assert_eq!((back, begun.map(|recorder| recorder.turn().len()).ok()), (prior, Some(40)));
     }
 }

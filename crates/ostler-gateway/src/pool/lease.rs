@@ -151,7 +151,10 @@ pub(super) async fn lease<S: Start>(
     if let Some(label) = label {
         wait_for_cancelled_turn(shared, &terms.tenant, label, stop).await;
     }
-    let known = (!prior.is_empty()).then(|| super::known_on(terms, prior));
+    let known = match prior {
+        [] => None,
+        prior => Some(super::known_elsewhere(terms, prior).await),
+    };
     let (mut queued, mut called_by) = (Queued::Not, None);
     let mut used = Vec::new();
     loop {

@@ -14,7 +14,7 @@ use ostler_agent::leasing::{Place, Terms};
 use serde_json::json;
 
 use super::super::Gateway;
-use super::super::conversing::history;
+use super::super::conversing::{begin_turn, history};
 use super::super::refusing::{problem_of, problem_of_unkept};
 use super::super::terms::slash;
 use super::shapes::{Interrupted, NewTurn, Turn};
@@ -48,7 +48,8 @@ pub(in super::super) async fn post<S: Start>(
     };
     let after = conversation.summary().seq;
     let model = &conversation.opening.model;
-    let begun = conversation.begin_turn((model, &terms), (&prior, prior.len()), &asked);
+    let length = prior.len();
+    let (prior, begun) = begin_turn(&conversation, (model, &terms), (prior, length), &asked).await?;
     let recorder = begun.map_err(problem_of_unkept)?;
     let turn = recorder.turn().to_owned();
     let mut messages = prior;
