@@ -10,6 +10,7 @@ use crate::canonical::Message;
 use crate::endpoint::{Configuration, Provider};
 use crate::event::{AgentEvent, Usage};
 use crate::jail::{AgentState, StatePlaces};
+use crate::network::AgentNetwork;
 use crate::package::Package;
 use crate::prices::{Observed, Prices};
 use crate::quiet_cause::Answer;
@@ -390,6 +391,10 @@ pub trait Agent: Sync {
     /// Where its provider is reached, as it is configured; nothing if that is not known.
     fn provider(&self, _configuration: &Configuration<'_>) -> Option<Provider> {
         None
+    }
+    /// What it reaches in the network, as it is configured: a jail lets nothing else through.
+    fn network(&self, _configuration: &Configuration<'_>) -> AgentNetwork {
+        AgentNetwork::default()
     }
     /// Whether a record of its transcript can be told from the same one on its standard output.
     fn twins(&self) -> Twins {

@@ -105,6 +105,8 @@ pub struct JailReport {
     pub kind: JailKind,
     /// The version of Landlock's interface that is in force, if Landlock is.
     pub abi: Option<u32>,
+    /// What it can reach in the network, as `--net` says it.
+    pub net: String,
     /// What the policy wants and this wall cannot keep, a phrase each.
     pub not_enforced: Vec<String>,
 }

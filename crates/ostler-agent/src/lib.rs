@@ -53,6 +53,7 @@ pub mod interrupting;
 pub mod jail;
 pub mod leasing;
 pub mod look;
+pub mod network;
 pub mod offering;
 pub mod outcome;
 pub mod pace;

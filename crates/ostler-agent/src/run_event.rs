@@ -10,6 +10,7 @@ use crate::bridge::BridgeEvent;
 use crate::check::CheckEvent;
 use crate::event::AgentEvent;
 use crate::jail::Wanted;
+use crate::network::HostVerdict;
 use crate::quiet_cause::QuietCause;
 
 /// Version of a line's shape.
@@ -78,6 +79,19 @@ pub enum RunEventKind {
         wanted: Wanted,
         /// The setting that opens it.
         opens: String,
+    },
+    /// A jailed process asked for a host. Each is reported once.
+    Host {
+        /// With its port.
+        host: String,
+        /// Whether it may be reached.
+        verdict: HostVerdict,
+        /// The setting that opens it, if it was denied.
+        #[serde(default)]
+        opens: Option<String>,
+        /// Whether the agent asks for it on its own account, and works without it.
+        #[serde(default, rename = "dispensable")]
+        is_dispensable: bool,
     },
     /// What the agent's terminal showed when something was wrong with it.
     Screen {

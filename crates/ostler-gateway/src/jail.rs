@@ -29,6 +29,8 @@ pub struct SessionProcess {
     pub has_own_workspace: bool,
     /// The folder with what this session alone needs. It need not exist.
     pub private: PathBuf,
+    /// Where it loads settings of a project from: the workspace, or a directory without any.
+    pub project: PathBuf,
     /// The whole environment that it is started in, but for what its launch adds.
     pub env: Vec<(OsString, OsString)>,
 }
@@ -125,13 +127,14 @@ impl Ground {
         grant: Grant,
         workspace: &Path,
     ) -> Result<Confinement, SessionFailure> {
-        let process = SessionProcess {
+        let mut process = SessionProcess {
             agent: self.agent,
             program: self.program.clone(),
             permissions: grant.jailed_permissions(),
             workspace: workspace.to_owned(),
             has_own_workspace: self.has_made(workspace),
             private: self.private(id),
+            project: self.private(id),
             env: self.env.clone(),
         };
         let (jailer, trust): (Arc<dyn Jailer>, _) = (self.jailer.clone(), self.trust.clone());
@@ -139,6 +142,9 @@ impl Ground {
         let planned = tokio::task::spawn_blocking(move || {
             let wall = jailer.wall(process.permissions)?;
             let trust = trust.decide(process.agent, &process.workspace, masking(wall))?;
+            if matches!(trust, Decision::Nothing | Decision::Trusted(_)) {
+                process.project.clone_from(&process.workspace);
+            }
             let jail = jailer.plan(&process)?;
             for text in jail.iter().flat_map(|jail| &jail.decision.warnings) {
                 tracing::warn!(target: "ostler::pool", agent = process.agent.name(), "{text}");

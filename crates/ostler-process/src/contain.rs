@@ -23,7 +23,7 @@ mod plan;
 mod sampler;
 mod shim;
 mod standby;
-mod wire;
+pub(crate) mod wire;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use crate::jail::Jail;
 use crate::terminal::pty::Size;
 
+pub(crate) use connections::Diagnosis;
 pub use contained::{Contained, Guard};
 pub use error::StartError;
 pub use launch::Ahead;

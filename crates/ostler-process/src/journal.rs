@@ -80,6 +80,9 @@ pub struct Given {
     pub no_jail: bool,
     /// Whether configuration of agents and git in the workspace could be changed.
     pub allow_config_writes: bool,
+    /// What it could reach in the network: `--net`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub net: Option<String>,
     /// What was added to the agent's own system prompt.
     pub system_prompt: Option<String>,
     /// Arguments that were handed on as they are.

@@ -20,6 +20,7 @@ mod capture;
 pub mod contain;
 #[cfg(target_os = "linux")]
 pub mod control;
+pub mod egress;
 pub mod figures;
 pub mod file_scope;
 mod group;

@@ -13,6 +13,7 @@ mod company;
 mod denials;
 mod desk;
 mod environment;
+mod hosts;
 mod jailing;
 mod offline;
 mod plan;
@@ -67,9 +68,10 @@ use desk::Desk;
 pub use environment::{
     exempt_loopback, for_served, for_tenant, inherited, launched, rehearsed, users_settings,
 };
+use hosts::HostWatch;
 pub use jailing::{PlannedJail, start_in};
 use offline::Waited;
-pub use offline::{configured_provider, tenant_access};
+pub use offline::{agent_network, configured_provider, tenant_access};
 pub use plan::{Beginning, Checks, Incoming, Plan, Watching};
 pub use private_files::{PrivateError, write_private};
 pub use report::{Report, RunError};
@@ -142,6 +144,7 @@ pub async fn run(
         untrusted: None,
         walls: None,
         denials: Denials::default(),
+        hosts: HostWatch::new(plan.jail.as_deref()),
         captures: Captures::new(plan.capture.clone()),
     };
     let attempt = match &past {
@@ -175,6 +178,10 @@ pub async fn run(
     let bridge = run.close_bridge().await?;
     while run.farewells.join_next().await.is_some() {}
     run.finish_captures().await?;
+    while let Some(notice) = run.hosts.take() {
+        let event = run.hosts.note(&notice);
+        run.desk.tell(event)?;
+    }
     run.tell_budget(&outcome)?;
     run.tell_company()?;
     run.tell_workspace()?;
@@ -236,6 +243,8 @@ struct Run<'a> {
     walls: Option<JailReport>,
     /// What the jail denied so far.
     denials: Denials,
+    /// The hosts that its processes asked for.
+    hosts: HostWatch,
     /// Sessions that the host captures for memory.
     captures: Captures,
 }
@@ -501,7 +510,7 @@ impl<'a> Run<'a> {
     fn note_denials(&mut self, event: &AgentEvent) -> Vec<RunEventKind> {
         let Some(jail) = &self.plan.jail else { return Vec::new() };
         let denials = self.denials.add_from(&jail.decision, &self.plan.workspace, event);
-        denials.iter().map(denials::to_event).collect()
+        denials.iter().map(denials::to_event).chain(self.hosts.add_from(event)).collect()
     }
 
     /// Warns about configuration that is in the workspace now and was not trusted, nor there, at the last start: Ostler
@@ -588,6 +597,7 @@ impl<'a> Run<'a> {
             workspace: self.workplace.state(),
             jail: self.walls.clone(),
             denials: self.denials.list().to_vec(),
+            denied_hosts: self.hosts.denials().to_vec(),
             bridge,
             json: serde_json::Value::Null,
         };

@@ -127,7 +127,9 @@ pub(crate) fn denials(rows: &mut Rows, outcome: &Value, how_many: usize) {
     let all: Vec<&Value> = outcome["denials"].as_array().into_iter().flatten().collect();
     for denial in all.iter().take(how_many) {
         let (path, opens) = (one_line(word(&denial["path"])), one_line(word(&denial["opens"])));
+        let host = one_line(word(&denial["host"]));
         let line = match word(&denial["wanted"]) {
+            "connect" => format!("{host} cannot be reached from the jail; {opens} allows it"),
             "read" => format!("{path} is not visible in the jail; {opens} shows it"),
             _ => format!("{path} cannot be changed in the jail; {opens} allows it"),
         };

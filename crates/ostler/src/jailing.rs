@@ -11,6 +11,8 @@ use ostler_agent::agent::{Agent, Permissions};
 use ostler_agent::jail::{
     CacheLayers, ConfigWrites, JailFacts, JailKind, JailLevel, JailRefusal, Resident, RunJail,
 };
+use ostler_agent::network::{AgentNetwork, NetAccess, NetPolicy};
+use ostler_process::egress::UserProxy;
 use ostler_process::jail::facts::{git_facts, read_settings, real_path, state_entries};
 use ostler_process::jail::layers::{LAYERS, Layers};
 use ostler_process::jail::{Canary, CanaryError};
@@ -30,6 +32,8 @@ pub(crate) struct JailTerms {
     pub(crate) read: Vec<PathBuf>,
     /// `[jail] hide`.
     pub(crate) hide: Vec<PathBuf>,
+    /// `--net`.
+    pub(crate) net: NetAccess,
 }
 
 /// Why there is no jail.
@@ -43,6 +47,8 @@ pub(crate) enum JailFault {
     Unknown { name: String },
     #[error(transparent)]
     NoWall(#[from] NoWall),
+    #[error("{obstacle}")]
+    Network { obstacle: String },
 }
 
 /// Why no wall can be set here.
@@ -75,7 +81,25 @@ impl JailFault {
                 Some(format!("unset {}, or set it to namespace or landlock", walls::FORCE_JAIL))
             }
             Self::NoWall(no_wall) => Some(no_wall.hint()),
+            Self::Network { .. } => None,
         }
+    }
+}
+
+/// Limits the network of a jail to what its agent needs and the user permits, by the proxy that `env`
+/// names.
+pub(crate) fn limit_network(
+    jail: PlannedJail,
+    access: &NetAccess,
+    network: &AgentNetwork,
+    env: &[(OsString, OsString)],
+) -> Result<PlannedJail, JailFault> {
+    let Some(policy) = NetPolicy::decide(access, network) else { return Ok(jail) };
+    match &network.obstacle {
+        Some(obstacle) if jail.kind == JailKind::Namespace => {
+            Err(JailFault::Network { obstacle: obstacle.clone() })
+        }
+        _ => Ok(jail.with_network(policy, UserProxy::from_variables(env))),
     }
 }
 

@@ -12,6 +12,7 @@ mod hook;
 mod last_words;
 mod launch;
 mod message;
+mod network;
 mod order;
 mod prompt;
 mod provider;
@@ -39,6 +40,7 @@ use crate::canonical::Message;
 use crate::endpoint::{Configuration, Provider};
 use crate::event::Usage;
 use crate::jail::{AgentState, StatePlaces};
+use crate::network::AgentNetwork;
 use crate::package::{Native, Package};
 use crate::repository_config::{ConfigEntry, InstructionFiles};
 use crate::source::Twins;
@@ -85,6 +87,9 @@ impl Agent for Claude {
     }
     fn rehearsed(&self, stage: &Stage) -> Setup {
         rehearsed(stage)
+    }
+    fn network(&self, configuration: &Configuration<'_>) -> AgentNetwork {
+        network::network(configuration)
     }
     fn tenant_access(&self, configuration: &Configuration<'_>) -> Result<TenantAccess, AccessRefusal> {
         tenant::access(configuration)
@@ -162,6 +167,9 @@ impl Agent for ClaudeTerminal {
         let mut setup = rehearsed(stage);
         setup.files.push(terminal::settled(stage));
         setup
+    }
+    fn network(&self, configuration: &Configuration<'_>) -> AgentNetwork {
+        network::network(configuration)
     }
     fn tenant_access(&self, configuration: &Configuration<'_>) -> Result<TenantAccess, AccessRefusal> {
         tenant::access(configuration)

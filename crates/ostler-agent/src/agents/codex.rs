@@ -5,6 +5,7 @@
 mod calls;
 mod decoder;
 mod launch;
+mod network;
 mod provider;
 mod remembered;
 mod repository;
@@ -24,6 +25,7 @@ use crate::bridge::SERVER;
 use crate::endpoint::{Configuration, Provider};
 use crate::event::Usage;
 use crate::jail::{AgentState, StatePlaces};
+use crate::network::AgentNetwork;
 use crate::package::{Native, Package};
 use crate::repository_config::{ConfigEntry, InstructionFiles};
 use crate::tenant::{AccessRefusal, TenantAccess};
@@ -102,6 +104,9 @@ impl Agent for Codex {
             folders: vec![stage.temporary()],
             files: vec![PrivateFile { path: home.join("config.toml"), content: provider(&stage.url) }],
         }
+    }
+    fn network(&self, configuration: &Configuration<'_>) -> AgentNetwork {
+        network::network(configuration)
     }
     fn tenant_access(&self, configuration: &Configuration<'_>) -> Result<TenantAccess, AccessRefusal> {
         tenant::access(configuration)

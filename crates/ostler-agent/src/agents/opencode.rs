@@ -7,6 +7,7 @@ mod decoder;
 mod launch;
 mod log;
 mod model_prices;
+mod network;
 mod remembered;
 mod repository;
 mod settings;
@@ -25,6 +26,7 @@ use crate::bridge::SERVER;
 use crate::endpoint::Configuration;
 use crate::event::Usage;
 use crate::jail::{AgentState, StatePlaces};
+use crate::network::AgentNetwork;
 use crate::package::{Native, Package};
 use crate::repository_config::{ConfigEntry, Content};
 use crate::tenant::{AccessRefusal, TenantAccess};
@@ -90,6 +92,9 @@ impl Agent for OpenCode {
             folders: vec![stage.temporary()],
             files: vec![PrivateFile { path: config, content: provider(stage) }],
         }
+    }
+    fn network(&self, configuration: &Configuration<'_>) -> AgentNetwork {
+        network::network(configuration)
     }
     fn tenant_access(&self, configuration: &Configuration<'_>) -> Result<TenantAccess, AccessRefusal> {
         tenant::access(configuration)

@@ -84,6 +84,7 @@ impl Gathered {
             | RunEventKind::Quiet(_)
             | RunEventKind::Warn { .. }
             | RunEventKind::Denied { .. }
+            | RunEventKind::Host { .. }
             | RunEventKind::Screen { .. }
             | RunEventKind::Parked { .. }
             | RunEventKind::Unparked

@@ -1,12 +1,14 @@
 //! What the TCP connections of a process have received, as the kernel counts it.
 //!
 //! Agents that report whole messages only are silent on every other channel while the model's answer streams. The count
-//! shows that bytes arrive, never what they are. It is asked for by `NETLINK_SOCK_DIAG`, which needs no privileges. Where
-//! the kernel does not answer, or the process is in another network namespace, there seem to be no connections.
+//! shows that bytes arrive, never what they are. It is asked for by `NETLINK_SOCK_DIAG`, which needs no privileges. A jail with a
+//! network of its own passes out a socket that is asked instead. Where the kernel does not answer there seem to be no
+//! connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io;
 use rustix::net::{
@@ -34,16 +36,16 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Those of a process. Takes a millisecond, and more on a machine with many thousand connections: ask when an agent is
+    /// Those of a process, which `diagnosis` reports if its network is another one. Takes a millisecond, and more on a machine with many thousand connections: ask when an agent is
     /// quiet, not all the time.
-    pub(super) fn of_process(pid: u32) -> Self {
+    pub(super) fn of_process(pid: u32, diagnosis: Option<&Diagnosis>) -> Self {
         let sockets = sockets_of(pid);
         if sockets.is_empty() {
             return Self::default();
         }
         let mut received = BTreeMap::new();
         for family in [AddressFamily::INET, AddressFamily::INET6] {
-            let dumped = dump(family, |counted| {
+            let dumped = dump(family, diagnosis, |counted| {
                 if counted.sent >= LEAST_SENT && sockets.contains(&counted.inode) {
                     received.insert(counted.inode, counted.received);
                 }
@@ -102,16 +104,41 @@ mod wire {
     pub(super) const BYTES_RECEIVED: usize = 128;
 }
 
-/// Passes on every established TCP connection of an address family in our network namespace.
-fn dump(family: AddressFamily, mut take: impl FnMut(Counted)) -> io::Result<()> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket: OwnedFd =
-        socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?;
-    send(&socket, &request(family), SendFlags::empty())?;
+/// Reports the connections of the network that it was made in. One question at a time.
+#[derive(Debug)]
+pub(crate) struct Diagnosis(Mutex<OwnedFd>);
+
+impl Diagnosis {
+    /// By a socket from inside that network.
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self(Mutex::new(socket))
+    }
+}
+
+/// Passes on every established TCP connection of an address family in a network namespace.
+fn dump(family: AddressFamily, diagnosis: Option<&Diagnosis>, take: impl FnMut(Counted)) -> io::Result<()> {
+    match diagnosis {
+        Some(diagnosis) => {
+            let socket = diagnosis.0.lock().unwrap_or_else(PoisonError::into_inner);
+            dump_by(&socket, family, take)
+        }
+        None => {
+            let flags = SocketFlags::CLOEXEC;
+            let socket =
+                socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?;
+            dump_by(&socket, family, take)
+        }
+    }
+}
+
+fn dump_by(socket: &OwnedFd, family: AddressFamily, mut take: impl FnMut(Counted)) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
+    // What is left of an earlier answer that was not read to its end.
+    while recv(socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT).is_ok() {}
+    send(socket, &request(family), SendFlags::empty())?;
     for _ in 0..MOST_READS {
         // The kernel writes a dump while it is read: there is always something until its end.
-        let (_, count) = recv(&socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
+        let (_, count) = recv(socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
         if read_part(buffer.get(..count).unwrap_or_default(), &mut take)? == Part::Last {
             break;
         }
@@ -238,7 +265,7 @@ mod tests {
     fn an_answer_is_counted_and_a_connection_without_a_request_is_not() {
         for address in [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()] {
             let (mut agent, mut provider) = connected(address);
-            let look = || Connections::of_process(std::process::id());
+            let look = || Connections::of_process(std::process::id(), None);
             let inode = {
                 use std::os::fd::AsRawFd as _;
                 let link = fs::read_link(format!("/proc/self/fd/{}", agent.as_raw_fd())).unwrap();
@@ -258,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_no_connections() {
-        assert_eq!(Connections::of_process(u32::MAX), Connections::default());
+        assert_eq!(Connections::of_process(u32::MAX, None), Connections::default());
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_agent::jail::JailReport;
@@ -15,13 +16,14 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::process::Child;
 
+use super::connections::Diagnosis;
 use super::ending::{Family, KILL_LIMIT, Reach};
 use super::error::StartError;
 use super::family;
 use super::launch::{self, Ahead, Pipes};
 use super::wire::{self, Farewell, MESSAGE_BYTES, Order, Report};
 use super::{Exit, Spawn, StopSignal, Survivors, Tier, TreeSample};
-use crate::jail::Namespaces;
+use crate::jail::{JailSockets, Namespaces};
 use crate::terminal::pty::Pty;
 
 /// How long the guardian may take to end everything and to say so, before it is done from here. More than its own
@@ -49,6 +51,8 @@ pub struct Contained {
     tier: Tier,
     jail: Option<JailReport>,
     namespaces: Option<Namespaces>,
+    sockets: Option<JailSockets>,
+    diagnosis: Option<Arc<Diagnosis>>,
     leader: OwnedFd,
     lifeline: Lifeline,
     guardian: Child,
@@ -76,6 +80,8 @@ pub(super) struct Launched {
     pub(super) tier: Tier,
     pub(super) jail: Option<JailReport>,
     pub(super) namespaces: Option<Namespaces>,
+    /// What its own network has passed out.
+    pub(super) sockets: Option<JailSockets>,
     pub(super) leader: OwnedFd,
     pub(super) lifeline: Lifeline,
     pub(super) guardian: Child,
@@ -97,12 +103,12 @@ impl Contained {
     /// Starts a guardian, and the agent contained by it in the best tier that works. Dropping the future ends what was
     /// started so far. Needs a tokio runtime with I/O and time.
     pub async fn start(spawn: Spawn<'_>) -> Result<Self, StartError> {
-        launch::start(&spawn, None, None).await
+        Box::pin(launch::start(&spawn, None, None)).await
     }
 
     /// The same, with a guardian that waits already, if it fits.
     pub async fn start_ahead(spawn: Spawn<'_>, ahead: Option<Ahead>) -> Result<Self, StartError> {
-        launch::start(&spawn, ahead, None).await
+        Box::pin(launch::start(&spawn, ahead, None)).await
     }
 
     /// The same, behind the wall of an earlier process, whose policy is that of `spawn`.
@@ -111,11 +117,12 @@ impl Contained {
         ahead: Option<Ahead>,
         joined: &Namespaces,
     ) -> Result<Self, StartError> {
-        launch::start(&spawn, ahead, Some(joined)).await
+        Box::pin(launch::start(&spawn, ahead, Some(joined))).await
     }
 
     pub(super) fn new(launched: Launched) -> Self {
-        let Launched { pipes, pid, tier, jail, namespaces, leader, lifeline, guardian, reach } = launched;
+        let Launched { pipes, pid, tier, jail, namespaces, sockets, leader, lifeline, guardian, reach } =
+            launched;
         let Pipes { stdin, stdout, stderr, terminal } = pipes;
         let (exit, state, guard) = (None, State::Running, Guard::Held);
         Self {
@@ -127,6 +134,8 @@ impl Contained {
             tier,
             jail,
             namespaces,
+            sockets,
+            diagnosis: None,
             leader,
             lifeline,
             guardian,
@@ -140,6 +149,21 @@ impl Contained {
     /// The namespaces that were made for it, for others to join.
     pub(crate) fn take_namespaces(&mut self) -> Option<Namespaces> {
         self.namespaces.take()
+    }
+
+    /// The sockets that its network has passed out.
+    pub(crate) fn take_sockets(&mut self) -> Option<JailSockets> {
+        self.sockets.take()
+    }
+
+    /// Has its connections looked for in the network of its jail.
+    pub(crate) fn diagnose_by(&mut self, diagnosis: Option<Arc<Diagnosis>>) {
+        self.diagnosis = diagnosis;
+    }
+
+    /// What reports its connections, if that is not the network of this process.
+    pub(super) fn diagnosis(&self) -> Option<&Diagnosis> {
+        self.diagnosis.as_deref()
     }
 
     /// The wall around it, as the kernel keeps it.

@@ -27,10 +27,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::ending::{Family, KILL_LIMIT, Reach};
 use super::leaf::Leaf;
 use super::wire::{
-    self, Brief, Demand, Farewell, Joins, Order, Refusal, Report, ShimBrief, ShimReport, Step,
+    self, Brief, Demand, Entry, Farewell, Order, Refusal, Report, ShimBrief, ShimReport, Step,
 };
 use super::{Exit, SHIM, Tier};
-use crate::jail::{Namespaces, write_id_maps};
+use crate::jail::{Namespaces, Networks, write_id_maps};
 
 /// How long the shim may take to become the agent: two execs, of which the second may be from a slow disk.
 const SHIM_LIMIT: Duration = Duration::from_secs(20);
@@ -165,10 +165,7 @@ impl Guardian {
             Some(path) => Some(Arc::new(Leaf::adopt(path.into(), next()?))),
             None => None,
         };
-        let joined = match brief.joins {
-            Joins::Earlier => vec![next()?, next()?],
-            Joins::None => Vec::new(),
-        };
+        let entrance: Vec<OwnedFd> = descriptors.collect();
         let reach = Reach { leaf, ancestor: Some(getpid()), mark: brief.mark };
         if brief.tier == Tier::PidNs && !is_first_of_its_namespace() {
             return Err(refused(Step::Contain, &Errno::PERM.into()));
@@ -176,14 +173,19 @@ impl Guardian {
         let Waiting { shim: leader, mut status } = waiting;
         let mut guardian = Self { reach, leader, exit: None };
         let mut streams = vec![plan.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        streams.extend(joined.iter().map(OwnedFd::as_fd));
-        let handed = wire::send(&status, &ShimBrief { guardian: getpid().as_raw_pid() }, &streams);
+        streams.extend(entrance.iter().map(OwnedFd::as_fd));
+        let shim_brief = ShimBrief { guardian: getpid().as_raw_pid(), entry: brief.entry };
+        let handed = wire::send(&status, &shim_brief, &streams);
         // Ours would keep the pipes open after the agent has closed its own.
-        drop((plan, stdin, stdout, stderr, joined));
+        drop((plan, stdin, stdout, stderr, entrance));
         let started = handed.map_err(fault).and_then(|()| {
             let tier = guardian.admit(brief.tier, brief.demand)?;
             let held = pidfd_open(leader, PidfdFlags::empty()).map_err(|errno| fault(errno.into()))?;
-            let (jail, made) = release(&mut status, leader, lifeline)?;
+            let networks = match brief.entry {
+                Entry::NewNetwork => Networks::Own,
+                Entry::New | Entry::Earlier => Networks::Shared,
+            };
+            let (jail, made) = release(&mut status, (leader, networks), lifeline)?;
             let mut descriptors = vec![held.as_fd()];
             descriptors.extend(made.iter().flat_map(Namespaces::as_fds));
             wire::send(lifeline, &Report::Spawned { tier, jail }, &descriptors).map_err(fault)
@@ -305,7 +307,7 @@ async fn tell(reports: &mut OwnedWriteHalf, report: &Report) {
 /// the namespaces that were made for it.
 fn release(
     status: &mut BlockingStream,
-    shim: Pid,
+    (shim, networks): (Pid, Networks),
     lifeline: &BlockingStream,
 ) -> Result<(Option<JailReport>, Option<Namespaces>), Refusal> {
     let fault = |error: io::Error| refused(Step::Guard, &error);
@@ -323,7 +325,7 @@ fn release(
         match wire::parse(&line).map_err(fault)? {
             ShimReport::NeedsIdMaps => {
                 write_id_maps(shim).map_err(|error| refused(Step::Jail, &error))?;
-                made = Some(Namespaces::of(shim).map_err(|error| refused(Step::Jail, &error))?);
+                made = Some(Namespaces::of(shim, networks).map_err(|error| refused(Step::Jail, &error))?);
                 (&*status).write_all(b"\n").map_err(fault)?;
             }
             ShimReport::Jailed(report) => jail = Some(report),

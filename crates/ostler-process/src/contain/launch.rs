@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ostler_agent::jail::JailKind;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, geteuid};
 use tokio::io::Interest;
@@ -25,9 +26,9 @@ use super::error::{Attempt, StartError};
 use super::guardian;
 use super::leaf::Leaf;
 use super::plan::{self, Plan};
-use super::wire::{self, Brief, Demand, Joins, Report};
+use super::wire::{self, Brief, Demand, Entry, Report};
 use super::{FORCE_TIER, GUARD, MARK, Spawn, Stdin, Tier};
-use crate::jail::Namespaces;
+use crate::jail::{Jail, JailNetwork, JailSockets, Namespaces, receive_sockets};
 use crate::terminal::pty::Pty;
 
 /// How long a guardian may take to say that the agent has begun, or why not. It gives up on the shim earlier.
@@ -151,6 +152,15 @@ struct Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// The network that the process makes, if it makes one.
+    fn own_network(&self) -> Option<&JailNetwork> {
+        let jail = self.spawn.jail.as_ref().filter(|_| self.joined.is_none())?;
+        match jail {
+            Jail { kind: JailKind::Namespace, network, .. } => network.as_ref(),
+            Jail { kind: JailKind::Landlock, .. } => None,
+        }
+    }
+
     async fn attempt(
         &self,
         tier: Tier,
@@ -175,11 +185,17 @@ impl Launch<'_> {
             ahead.spawn_blocking(move || knock(pid));
         }
         let path = leaf.as_ref().map(|leaf| leaf.path().display().to_string());
-        let joins = if self.joined.is_some() { Joins::Earlier } else { Joins::None };
+        let outlet = self.own_network().map(|_| BlockingStream::pair()).transpose().map_err(fault)?;
+        let entry = match (self.joined, &outlet) {
+            (Some(_), _) => Entry::Earlier,
+            (None, Some(_)) => Entry::NewNetwork,
+            (None, None) => Entry::New,
+        };
         let (mark, demand) = (self.mark.clone(), self.demand);
-        let brief = Brief { v: wire::VERSION, mark, tier, demand, leaf: path, joins };
+        let brief = Brief { v: wire::VERSION, mark, tier, demand, leaf: path, entry };
         let mut more: Vec<_> = leaf.iter().map(Leaf::as_fd).collect();
         more.extend(self.joined.iter().flat_map(|joined| joined.as_fds()));
+        more.extend(outlet.iter().map(|(_, theirs)| theirs.as_fd()));
         let sent = send(&ours, &brief, &self.plan, &streams, &more);
         match sent {
             // `unshare` may not make the namespace here, and has exited already.
@@ -191,19 +207,34 @@ impl Launch<'_> {
         }
         // Ours would keep the pipes open after the agent has closed its own.
         drop(streams);
+        let outlet = outlet.map(|(ours, _)| ours);
         ours.set_nonblocking(true).map_err(fault)?;
         let stream = UnixStream::from_std(ours).map_err(fault)?;
         let first = tokio::time::timeout(START_LIMIT, first_report(&stream)).await;
         match first.map_err(|_| fault(io::ErrorKind::TimedOut.into()))?.map_err(fault)? {
             Some((Report::Spawned { tier, jail }, mut descriptors)) if !descriptors.is_empty() => {
                 let leader = descriptors.remove(0);
-                let namespaces = <[OwnedFd; 2]>::try_from(descriptors).ok().map(Namespaces::from_fds);
+                let namespaces = Namespaces::from_fds(descriptors);
+                let sockets = outlet.as_ref().zip(self.own_network());
+                let sockets = sockets.map(|(outlet, network)| take_sockets(outlet, network)).transpose();
+                let sockets = sockets.map_err(fault)?;
                 let pid = pid_of(&leader).map_err(fault)?;
                 tracing::debug!(target: "ostler::run", run = spawn.run, pid, tier = tier.name(), "started");
                 let leaf = leaf.filter(|_| tier == Tier::Cgroup).map(Arc::new);
                 let reach = Reach { leaf, ancestor, mark: self.mark.clone() };
                 let lifeline = Lifeline::new(stream);
-                let made = Launched { pipes, pid, tier, jail, namespaces, leader, lifeline, guardian, reach };
+                let made = Launched {
+                    pipes,
+                    pid,
+                    tier,
+                    jail,
+                    namespaces,
+                    sockets,
+                    leader,
+                    lifeline,
+                    guardian,
+                    reach,
+                };
                 Ok(Contained::new(made))
             }
             Some((Report::StartFailed(refusal), _)) => {
@@ -217,6 +248,12 @@ impl Launch<'_> {
             None | Some(_) => Err(fault(io::ErrorKind::UnexpectedEof.into())),
         }
     }
+}
+
+/// What a jail's network has passed out: it came before the process became the agent.
+fn take_sockets(outlet: &BlockingStream, network: &JailNetwork) -> io::Result<JailSockets> {
+    outlet.set_nonblocking(true)?;
+    receive_sockets(outlet, network)
 }
 
 /// A guardian that has said its last word ends at once; nobody is started again before it has.

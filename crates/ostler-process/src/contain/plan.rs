@@ -93,7 +93,7 @@ mod tests {
 
     fn jail() -> Jail {
         let rules = vec![Rule { path: "/usr".into(), access: Access::Read }];
-        Jail { kind: JailKind::Namespace, policy: JailPolicy { rules, canary: "/c".into() } }
+        Jail { kind: JailKind::Namespace, policy: JailPolicy { rules, canary: "/c".into() }, network: None }
     }
 
     #[test]

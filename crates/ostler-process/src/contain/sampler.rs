@@ -16,7 +16,7 @@ impl Sampler {
     /// What the agent did since the last look, or since its start. Takes a few milliseconds: ask when the agent is quiet,
     /// not all the time.
     pub fn sample(&mut self, child: &Contained) -> Input {
-        let (tree, connections) = (child.sample(), Connections::of_process(child.pid()));
+        let (tree, connections) = (child.sample(), Connections::of_process(child.pid(), child.diagnosis()));
         let sample = Input::TreeSample {
             cpu: tree.cpu.saturating_sub(self.tree.cpu),
             io: tree.io_bytes.saturating_sub(self.tree.io_bytes),

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -20,8 +20,8 @@ use rustix::process::{
 use rustix::termios::isatty;
 
 use super::plan::{self, Plan};
-use super::wire::{self, Refusal, ShimBrief, ShimReport, Step};
-use crate::jail::{self, Jail, Namespaces};
+use super::wire::{self, Entry, Refusal, ShimBrief, ShimReport, Step};
+use crate::jail::{self, Entrance, Jail, Namespaces};
 use crate::working_directory::set_pwd;
 
 /// Where an ELF header ends that says for which machine it is.
@@ -60,7 +60,7 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
     let lost = || Some(refused(Step::Guard, &Errno::BADF.into()));
     let mut descriptors = descriptors.into_iter();
     let Some([plan, stdin, stdout, stderr]) = take(&mut descriptors) else { return Err(lost()) };
-    let joined = take(&mut descriptors).map(Namespaces::from_fds);
+    let entrance: Vec<OwnedFd> = descriptors.collect();
     let mut plan = plan::read(plan).map_err(at(Step::Guard))?;
     let mut go = [0];
     if status.read(&mut go).map_err(at(Step::Guard))? == 0 {
@@ -73,7 +73,7 @@ fn run(status: &mut UnixStream) -> Result<std::convert::Infallible, Option<Refus
     // Our own program need not be there inside.
     let own = head_of_ourselves();
     if let Some(jail) = &plan.jail {
-        enter(jail, joined.as_ref(), status)?;
+        enter(jail, (brief.entry, entrance), status)?;
     }
     enter_folder(&plan).map_err(at(Step::Folder))?;
     // Asked of the kernel, so that it is the directory that the agent is really in.
@@ -103,8 +103,21 @@ fn take<const COUNT: usize>(descriptors: &mut impl Iterator<Item = OwnedFd>) -> 
 }
 
 /// Sets the wall, or gets behind the one of an earlier process, and reports it. The guardian writes the maps, because only a process outside may map more than one user.
-fn enter(jail: &Jail, joined: Option<&Namespaces>, status: &mut UnixStream) -> Result<(), Refusal> {
-    let entered = jail::enter(jail, joined, || {
+fn enter(
+    jail: &Jail,
+    (entry, mut descriptors): (Entry, Vec<OwnedFd>),
+    status: &mut UnixStream,
+) -> Result<(), Refusal> {
+    let (outlet, earlier) = match entry {
+        Entry::New => (None, None),
+        Entry::NewNetwork => (descriptors.pop(), None),
+        Entry::Earlier => (None, Namespaces::from_fds(descriptors)),
+    };
+    let entrance = match &earlier {
+        Some(earlier) => Entrance::Earlier(earlier),
+        None => Entrance::New { outlet: outlet.as_ref().map(OwnedFd::as_fd) },
+    };
+    let entered = jail::enter(jail, &entrance, || {
         report(status, &ShimReport::NeedsIdMaps)?;
         let mut go = [0];
         status.read_exact(&mut go)

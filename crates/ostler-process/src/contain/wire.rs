@@ -18,16 +18,16 @@ use serde::{Deserialize, Serialize};
 use super::{Exit, Tier};
 
 /// Refused when it differs: the binary was replaced while Ostler was running.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 /// The longest message is the brief, with a path of at most 4096 bytes in it.
 pub(super) const MESSAGE_BYTES: usize = 16 * 1024;
 
-/// Plan, stdin, stdout, stderr, leaf, user namespace, mount namespace.
-const DESCRIPTORS: usize = 7;
+/// As many as a jail's network passes out; all other messages have fewer.
+const DESCRIPTORS: usize = 64;
 
-/// The first message to a guardian. With it come: the plan, the agent's three streams, the leaf if there is one, and the
-/// namespaces that it joins, if it does.
+/// The first message to a guardian. With it come: the plan, the agent's three streams, the leaf if there is one, and what
+/// [`Entry`] says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Brief {
@@ -36,16 +36,18 @@ pub(super) struct Brief {
     pub(super) tier: Tier,
     pub(super) demand: Demand,
     pub(super) leaf: Option<String>,
-    pub(super) joins: Joins,
+    pub(super) entry: Entry,
 }
 
 /// Which wall the process enters, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Joins {
+pub(super) enum Entry {
     /// A new one.
-    None,
-    /// The one of an earlier process.
+    New,
+    /// A new one with a network of its own. The socket that takes what that passes out comes along.
+    NewNetwork,
+    /// The one of an earlier process. Its namespaces come along.
     Earlier,
 }
 
@@ -113,12 +115,13 @@ pub(super) enum Step {
     Program,
 }
 
-/// The first message to a shim, with the plan, the three streams, and the namespaces that it joins, if it does. An empty line follows: go. So does another one for
-/// each [`ShimReport::NeedsIdMaps`].
+/// The first message to a shim, with the plan, the three streams, and what [`Entry`] says. An empty line follows: go. So does another one
+/// for each [`ShimReport::NeedsIdMaps`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShimBrief {
     pub(super) guardian: i32,
+    pub(super) entry: Entry,
 }
 
 /// Messages from a shim. When it becomes the agent the kernel closes its end.
@@ -154,7 +157,7 @@ pub(super) fn parse<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
 }
 
 /// Sends a message with descriptors. Nonblocking sockets have room for it, because it is the first.
-pub(super) fn send(
+pub(crate) fn send(
     socket: impl AsFd,
     message: &impl Serialize,
     descriptors: &[BorrowedFd<'_>],
@@ -170,7 +173,7 @@ pub(super) fn send(
 }
 
 /// Receives a message with its descriptors, which no other program inherits. `None`: the other end is closed.
-pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut bytes = vec![0; MESSAGE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -198,7 +201,7 @@ mod tests {
     fn descriptors_arrive_with_their_message() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (reader, writer) = std::io::pipe().unwrap();
-        send(&ours, &ShimBrief { guardian: 7 }, &[writer.as_fd()]).unwrap();
+        send(&ours, &ShimBrief { guardian: 7, entry: Entry::New }, &[writer.as_fd()]).unwrap();
         drop((ours, writer));
         let (brief, descriptors) = receive::<ShimBrief>(&theirs).unwrap().unwrap();
         assert_eq!((brief.guardian, descriptors.len()), (7, 1));
@@ -211,6 +214,6 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_a_fault() {
         assert!(parse::<Order>(b"\"dance\"\n").is_err());
-        assert!(parse::<ShimBrief>(b"{\"guardian\":1,\"more\":2}\n").is_err());
+        assert!(parse::<ShimBrief>(b"{\"guardian\":1,\"entry\":\"new\",\"more\":2}\n").is_err());
     }
 }

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -26,11 +27,12 @@ const PREFIX: &str = "canary-";
 const SOCKET: &str = "socket";
 const INTRUDER: &str = "intruder";
 
-/// A file and a socket that a jailed process must not reach, in a directory of their own. Removed when dropped.
+/// A file, a socket and a port that a jailed process must not reach; the first two in a directory of their own. Removed when dropped.
 #[derive(Debug)]
 pub struct Canary {
     folder: TempDir,
     _listener: UnixListener,
+    port: TcpListener,
 }
 
 impl Canary {
@@ -53,7 +55,8 @@ impl Canary {
         open_to_write(&path).map_err(failed("write its file"))?;
         connect(&path).map_err(failed("connect to its socket"))?;
         listener.accept().map_err(failed("accept on its socket"))?;
-        Ok(Self { folder, _listener: listener })
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed("listen on its port"))?;
+        Ok(Self { folder, _listener: listener, port })
     }
 
     /// Removes what killed processes left below `parent`. No other process may use that directory meanwhile.
@@ -63,6 +66,11 @@ impl Canary {
             // What stays is pruned with the run.
             let _ = std::fs::remove_dir_all(entry.path());
         }
+    }
+
+    /// A port of this machine on which it listens. The kernel answers for it.
+    pub fn port(&self) -> io::Result<SocketAddr> {
+        self.port.local_addr()
     }
 
     /// The file, for [`JailPolicy::canary`].

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 
 use ostler_agent::jail::{Access, JailKind, JailPolicy, Rule};
 
-use super::Jail;
+use super::{Jail, JailNetwork};
+
+/// How many texts come before the ports: the wall, the canary's file, its port if the network is limited, and how many
+/// ports there are.
+const HEAD_TEXTS: usize = 4;
 
 /// Each rule is so many texts: its access, its path, and two more paths that may be empty.
 const RULE_TEXTS: usize = 4;
@@ -13,7 +17,12 @@ const RULE_TEXTS: usize = 4;
 impl Jail {
     /// The wall as texts.
     pub(crate) fn to_texts(&self) -> Vec<OsString> {
+        let network = self.network.as_ref();
+        let canary = network.map(|network| network.canary.to_string()).unwrap_or_default();
+        let listen = network.map(|network| network.listen.as_slice()).unwrap_or_default();
         let mut texts = vec![self.kind.name().into(), self.policy.canary.clone().into_os_string()];
+        texts.extend([canary.into(), listen.len().to_string().into()]);
+        texts.extend(listen.iter().map(|address| OsString::from(address.to_string())));
         for Rule { path, access } in &self.policy.rules {
             let (name, first, second) = match access {
                 Access::Read => ("read", None, None),
@@ -31,12 +40,20 @@ impl Jail {
 
     /// The wall that these texts are. `None` if they are none.
     pub(crate) fn from_texts(texts: &[OsString]) -> Option<Self> {
-        let [kind, canary, rules @ ..] = texts else { return None };
+        let (head, rest) = texts.split_first_chunk::<HEAD_TEXTS>()?;
+        let [kind, canary, port, count] = head;
+        let (listen, rules) = rest.split_at_checked(count.to_str()?.parse().ok()?)?;
+        let listen = listen.iter().map(|text| text.to_str()?.parse().ok()).collect::<Option<_>>()?;
+        let network = match port.to_str()? {
+            "" => None,
+            port => Some(JailNetwork { listen, canary: port.parse().ok()? }),
+        };
         let kind =
             [JailKind::Namespace, JailKind::Landlock].into_iter().find(|known| kind == known.name())?;
         let (rules, rest) = rules.as_chunks::<RULE_TEXTS>();
         let rules: Option<Vec<Rule>> = rules.iter().map(rule).collect();
-        rest.is_empty().then_some(Self { kind, policy: JailPolicy { rules: rules?, canary: canary.into() } })
+        let policy = JailPolicy { rules: rules?, canary: canary.into() };
+        rest.is_empty().then_some(Self { kind, policy, network })
     }
 }
 
@@ -72,11 +89,16 @@ mod tests {
         ];
         let rules = all.map(|access| Rule { path: odd.clone(), access }).to_vec();
         for kind in [JailKind::Namespace, JailKind::Landlock] {
-            let jail = Jail { kind, policy: JailPolicy { rules: rules.clone(), canary: odd.clone() } };
-            assert_eq!(Jail::from_texts(&jail.to_texts()), Some(jail.clone()));
-            let mut cut = jail.to_texts();
-            cut.pop();
-            assert_eq!(Jail::from_texts(&cut), None);
+            let policy = JailPolicy { rules: rules.clone(), canary: odd.clone() };
+            let listen = ["127.0.0.1:80", "[::1]:81"].map(|address| address.parse().unwrap()).into();
+            let network = JailNetwork { listen, canary: "127.0.0.1:9".parse().unwrap() };
+            for network in [None, Some(network)] {
+                let jail = Jail { kind, policy: policy.clone(), network };
+                assert_eq!(Jail::from_texts(&jail.to_texts()), Some(jail.clone()));
+                let mut cut = jail.to_texts();
+                cut.pop();
+                assert_eq!(Jail::from_texts(&cut), None);
+            }
         }
         assert_eq!(Jail::from_texts(&["bastille".into(), "/c".into()]), None);
         assert_eq!(Jail::from_texts(&[]), None);

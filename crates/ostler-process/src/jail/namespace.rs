@@ -6,6 +6,7 @@
 use std::ffi::CString;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -19,10 +20,11 @@ use rustix::mount::{
     mount, mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
 };
 use rustix::process::{Pid, chdir, getppid, pivot_root, umask};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::move_into_link_name_space;
 
 use super::layout::{FileKind, Link, Placement, place};
 use super::mounts::{MountTable, add_flags, below, bind};
+use super::network::{self, JailNetwork};
 use super::{JailError, Namespaces};
 
 /// Where the new root is built. Any directory that exists will do: it is covered in this namespace only, and only until
@@ -69,8 +71,7 @@ pub(super) fn join(namespaces: &Namespaces) -> Result<(), JailError> {
         }
         _ => None,
     };
-    let [user, mount] = namespaces.as_fds();
-    for (namespace, kind) in [(user, LinkNameSpaceType::User), (mount, LinkNameSpaceType::Mount)] {
+    for (namespace, kind) in namespaces.to_join() {
         move_into_link_name_space(namespace, Some(kind))
             .map_err(JailError::at("join the namespaces of", Path::new("the run")))?;
     }
@@ -87,10 +88,11 @@ pub(super) fn join(namespaces: &Namespaces) -> Result<(), JailError> {
     Ok(())
 }
 
-/// Moves the calling process, which has one thread, into a file system that holds only what `policy` grants. Its working
-/// directory is then the root.
+/// Moves the calling process, which has one thread, into a file system that holds only what `policy` grants, and into a
+/// network of its own if there is one for it, whose sockets are passed out. Its working directory is then the root.
 pub(super) fn enter(
     policy: &JailPolicy,
+    network: Option<(&JailNetwork, BorrowedFd<'_>)>,
     request_id_maps: impl FnOnce() -> io::Result<()>,
 ) -> Result<(), JailError> {
     let placements = place(policy)?;
@@ -98,7 +100,13 @@ pub(super) fn enter(
     let own = Path::new("/proc/self");
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
         .map_err(JailError::at("make a user namespace for", own))?;
+    if network.is_some() {
+        unshare(CloneFlags::CLONE_NEWNET).map_err(JailError::at("make a network namespace for", own))?;
+    }
     request_id_maps().map_err(JailError::at("map the user of", own))?;
+    if let Some((network, outlet)) = network {
+        network::set_up(network, outlet)?;
+    }
     let mask = umask(Mode::WGRP | Mode::WOTH);
     let built = Root::build(&table, &placements);
     umask(mask);

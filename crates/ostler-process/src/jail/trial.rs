@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ostler_agent::jail::{Access, JailKind, JailPolicy, JailReport, Rule};
 
-use super::{Canary, CanaryError, Jail};
+use super::{Canary, CanaryError, Jail, JailNetwork};
 use crate::contain::{Contained, Exit, Spawn, StartError, Stdin};
 
 /// What our own program needs to start.
@@ -35,6 +35,9 @@ pub enum TrialError {
 pub async fn try_wall(kind: JailKind, ostler: &Path) -> Result<JailReport, TrialError> {
     let folder = tempfile::tempdir().map_err(TrialError::Folder)?;
     let canary = Canary::create(folder.path())?;
+    let port = canary.port().map_err(TrialError::Folder)?;
+    let network = Some(JailNetwork { listen: Vec::new(), canary: port });
+    let network = network.filter(|_| kind == JailKind::Namespace);
     let paths = LIBRARIES.into_iter().map(PathBuf::from).chain([ostler.to_owned()]);
     let rules = paths.map(|path| Rule { path, access: Access::Read }).collect();
     let spawn = Spawn {
@@ -45,7 +48,7 @@ pub async fn try_wall(kind: JailKind, ostler: &Path) -> Result<JailReport, Trial
         stdin: Stdin::Null,
         run: "jail-trial",
         tier: None,
-        jail: Some(Jail { kind, policy: JailPolicy { rules, canary: canary.path() } }),
+        jail: Some(Jail { kind, policy: JailPolicy { rules, canary: canary.path() }, network }),
         guard: ostler.to_owned(),
     };
     let mut child = Contained::start(spawn).await?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ostler_agent::event::FailureClass;
 use ostler_agent::failure::LimitKind;
 use ostler_agent::jail::{Denial, JailReport};
+use ostler_agent::network::HostDenial;
 use ostler_agent::outcome::{CancelledBy, Limit, Rule, RunOutcome};
 use ostler_agent::quiet_cause::QuietCause;
 use ostler_agent::watchdog::{Limits, Repeats};
@@ -46,21 +47,26 @@ pub(super) fn outcome_json(facts: &Facts, report: &Report, folder: &Path) -> Val
         "hint": report.hint,
         "checks": report.checks,
         "jail": report.jail.as_ref().map(jail),
-        "denials": report.denials.iter().map(denied).collect::<Vec<_>>(),
+        "denials": report.denials.iter().map(denied).chain(report.denied_hosts.iter().map(denied_host)).collect::<Vec<_>>(),
         "bridge": report.bridge,
         "journal": folder.display().to_string(),
     })
 }
 
-/// The wall that stood. The network is everybody's: no wall is around it.
+/// The wall that stood.
 fn jail(report: &JailReport) -> Value {
-    let JailReport { kind, abi, not_enforced } = report;
-    json!({"kind": kind, "abi": abi, "net": "all", "not_enforced": not_enforced})
+    let JailReport { kind, abi, net, not_enforced } = report;
+    json!({"kind": kind, "abi": abi, "net": net, "not_enforced": not_enforced})
 }
 
 /// What the jail denied, and the setting that opens it.
 fn denied(denial: &Denial) -> Value {
     json!({"path": denial.path.display().to_string(), "wanted": denial.wanted, "opens": denial.opens.to_string()})
+}
+
+/// A host that the jail denied, and the setting that opens it.
+fn denied_host(denial: &HostDenial) -> Value {
+    json!({"host": denial.host, "wanted": "connect", "opens": denial.opens})
 }
 
 fn rule(outcome: &RunOutcome) -> Option<&'static str> {

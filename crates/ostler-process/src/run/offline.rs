@@ -13,6 +13,7 @@ use std::time::Duration;
 use ostler_agent::agent::Agent;
 use ostler_agent::completion::is_in_doubt;
 use ostler_agent::endpoint::{Configuration, Endpoint, Provider, Unreadable};
+use ostler_agent::network::AgentNetwork;
 use ostler_agent::run_event::RunEventKind;
 use ostler_agent::tenant::{AccessRefusal, TenantAccess};
 use ostler_agent::waiting::{Probe, Reach};
@@ -69,6 +70,21 @@ pub fn tenant_access(
         workspace: elsewhere,
         args: &[],
     })
+}
+
+/// What an agent reaches in the network when it is started with these variables and arguments, and loads the settings of a
+/// project in `workspace`.
+pub fn agent_network(
+    agent: &dyn Agent,
+    env: &[(OsString, OsString)],
+    workspace: &Path,
+    args: &[String],
+) -> AgentNetwork {
+    let variable = |name: &str| {
+        let found = env.iter().rev().find(|(known, _)| known.to_str() == Some(name));
+        found.and_then(|(_, value)| value.to_str().map(str::to_owned))
+    };
+    agent.network(&Configuration { variable: &variable, file: &settings, workspace, args })
 }
 
 /// The text of a settings file, if there is one. Whatever is no plain file is not opened: that could wait for ever.

@@ -7,6 +7,7 @@ use ostler_agent::check::Checked;
 use ostler_agent::completion::Evidence;
 use ostler_agent::event::Usage;
 use ostler_agent::jail::{Denial, JailReport};
+use ostler_agent::network::HostDenial;
 use ostler_agent::outcome::RunOutcome;
 
 use super::private_files::PrivateError;
@@ -43,6 +44,8 @@ pub struct Report {
     pub jail: Option<JailReport>,
     /// What the jail denied, as far as tools reported it.
     pub denials: Vec<Denial>,
+    /// The hosts that it denied.
+    pub denied_hosts: Vec<HostDenial>,
     /// What is kept of the bridge: contact, where the receipts end, whether they were changed. Null without one.
     pub bridge: serde_json::Value,
     /// The outcome as it is in the journal.

@@ -36,6 +36,7 @@ use super::wording::{reason_word, worded};
 use super::writer::Unheard;
 use super::{Request, Run, Said, Unsaid};
 use crate::contain::{self, Contained, Guard, Sampler, StopSignal};
+use crate::egress::HostNotice;
 use crate::journal::JournalError;
 pub(super) use contact::Contact;
 pub(super) use on_terminal::{OnTerminal, Tools};
@@ -81,6 +82,7 @@ enum Arrived {
     Exited,
     Changed,
     Probed(Reach),
+    Host(HostNotice),
     Time,
 }
 
@@ -180,6 +182,7 @@ impl<'r, 'a> Round<'r, 'a> {
                 request = self.run.requests.next() => Arrived::Asked(request),
                 event = bridge::next(self.run.bridge.as_mut()) => Arrived::Bridge(event),
                 heard = self.contact.next() => Arrived::Heard(heard),
+                notice = self.run.hosts.next() => Arrived::Host(notice),
                 () = self.run.workplace.changed() => Arrived::Changed,
                 reach = self.prober.answer() => Arrived::Probed(reach),
                 _ = self.child.leader_exit(), if self.life == Life::Running => Arrived::Exited,
@@ -208,6 +211,10 @@ impl<'r, 'a> Round<'r, 'a> {
                     self.watch(Input::WorkspaceChanged).await?;
                 }
                 Arrived::Probed(reach) => self.wait(waits::Input::Probed(reach)).await?,
+                Arrived::Host(notice) => {
+                    let event = self.run.hosts.note(&notice);
+                    self.run.desk.tell(event)?;
+                }
                 Arrived::Exited => self.exited().await?,
                 Arrived::Time => self.watch(Input::Tick).await?,
             }

@@ -48,6 +48,7 @@ pub fn unstarted(
         workspace: WorkspaceState::Present,
         jail: None,
         denials: Vec::new(),
+        denied_hosts: Vec::new(),
         json: serde_json::Value::Null,
     };
     report.json = account::outcome_json(facts, &report, desk.folder());
@@ -74,6 +75,7 @@ pub fn postponed(kept: &Kept, outcome: RunOutcome, survivors: u32) -> Result<Str
         workspace: WorkspaceState::Present,
         jail: None,
         denials: Vec::new(),
+        denied_hosts: Vec::new(),
         json: serde_json::Value::Null,
     };
     let json = account::outcome_json(&kept.facts, &report, &kept.folder);

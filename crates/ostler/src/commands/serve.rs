@@ -20,6 +20,7 @@ use ostler_agent::agent::{Agent, Engine};
 use ostler_agent::agents::{Claude, ClaudeTerminal, Codex, OpenCode};
 use ostler_agent::jail::ConfigWrites;
 use ostler_agent::leasing::{Limits, Place, Terms};
+use ostler_agent::network::NetAccess;
 use ostler_gateway::engines::Engines;
 use ostler_gateway::ground::{Ground, TrustGate};
 use ostler_gateway::http::keys::{Key, Keys};
@@ -113,6 +114,11 @@ pub(crate) struct Args {
     #[arg(long)]
     no_jail: bool,
 
+    /// Let jailed agents reach their provider, also these hosts (`hosts=a.example,*.b.example:8443`), or
+    /// everything (`all`) [default: provider].
+    #[arg(long, value_name = "ACCESS", conflicts_with = "no_jail")]
+    net: Option<NetAccess>,
+
     /// Print where it listens as JSON.
     #[arg(long)]
     json: bool,
@@ -203,6 +209,7 @@ pub(crate) async fn run(args: Args, here: &Surroundings) -> Result<ExitCode, Fai
         config_writes: ConfigWrites::Guarded,
         read: settings.config.jail.read.resolve(),
         hide: settings.config.jail.hide.resolve(),
+        net: args.net.clone().or(settings.config.jail.net.clone().map(|net| net.0)).unwrap_or_default(),
     };
     let (wall, warning) =
         ServedWall::choose(&terms, guard.program(), here).await.map_err(ServeError::from)?;

@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::values::{Count, FilePath, Money, Span, Switch, TerminalSize, below_home};
+use super::values::{Count, FilePath, Money, NetSetting, Span, Switch, TerminalSize, below_home};
 use crate::commands::run::Level;
 
 /// The values that hold when nothing is set.
@@ -162,6 +162,9 @@ pub(crate) struct Jail {
     pub(crate) read: Paths,
     /// What an agent cannot see, although it could otherwise. A project's file may only set it if the project is trusted.
     pub(crate) hide: Paths,
+    /// What an agent may reach in the network: `provider`, `hosts=HOST,…` or `all` [default: provider]. A project's file may
+    /// only set it if the project is trusted.
+    pub(crate) net: Option<NetSetting>,
 }
 
 /// The price of one model, in US dollars per million tokens. It counts if `input` and `output` are set.

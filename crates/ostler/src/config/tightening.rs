@@ -124,6 +124,7 @@ mod tests {
             ("serve.max_idle = 1", "", false),
             ("jail.read = [\"/x\"]", "", false),
             ("jail.hide = []", "", false),
+            ("jail.net = \"all\"", "", false),
             ("serve.models.gpt = \"claude\"", "", false),
             ("rehearse.script = \"tools\"", "", true),
             ("rehearse.script = \"evil.toml\"", "", false),

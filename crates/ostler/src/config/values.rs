@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ostler_agent::network::NetAccess;
 use schemars::JsonSchema;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -37,6 +38,17 @@ impl FilePath {
     /// With `~` replaced.
     pub(crate) fn resolve(&self) -> PathBuf {
         below_home(&self.0)
+    }
+}
+
+/// What a jailed agent may reach in the network: `"provider"`, `"hosts=a,b"` or `"all"`.
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[schemars(transparent)]
+pub(crate) struct NetSetting(#[schemars(with = "String")] pub(crate) NetAccess);
+
+impl<'de> Deserialize<'de> for NetSetting {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map(Self).map_err(D::Error::custom)
     }
 }
 

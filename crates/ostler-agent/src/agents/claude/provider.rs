@@ -3,7 +3,7 @@
 //! Variables that its settings name replace those that it is started with. A proxy is used for every address, also for
 //! one on this machine, and by whichever of the usual variables names it; `ALL_PROXY` is not used.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(super) const OTHER_CLOUDS: [&str; 6] = [
     "ANTHROPIC_UNIX_SOCKET",
 ];
 
-const PROXIES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY"];
+pub(super) const PROXIES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY"];
 
 /// Arguments that name other settings, which are not read here.
 const OTHER_SETTINGS: [&str; 3] = ["--settings", "--setting-sources", "--bare"];
@@ -78,6 +78,13 @@ impl<'a> Settings<'a> {
             }
         }
         Some(Self { configuration, files })
+    }
+
+    /// The file that sets a variable, if one does.
+    pub(super) fn in_file(&self, name: &str) -> Option<&Path> {
+        let sets =
+            |settings: &Value| settings["env"].get(name).is_some_and(|value| value.as_str() != Some(""));
+        self.files.iter().find(|(_, settings)| sets(settings)).map(|(path, _)| path.as_path())
     }
 
     /// A setting that is not a variable.

@@ -15,7 +15,7 @@ pub(super) const DEFAULT: &str = "openai";
 
 /// Its addresses: with a key, and behind a login. Its credentials decide which of the two it uses.
 pub(super) const WITH_A_KEY: &str = "https://api.openai.com";
-const WITH_A_LOGIN: &str = "https://chatgpt.com";
+pub(super) const WITH_A_LOGIN: &str = "https://chatgpt.com";
 
 /// Arguments that choose a provider in a way that is not followed here.
 const OTHER_PROVIDERS: [&str; 2] = ["--oss", "--local-provider"];

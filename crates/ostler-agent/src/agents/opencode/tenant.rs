@@ -153,7 +153,7 @@ fn is_enabled(settings: &Value, id: &str) -> bool {
 }
 
 /// `{env:NAME}` and `{file:path}` are replaced by what they name.
-fn substitute(configuration: &Configuration<'_>, text: &str) -> Option<String> {
+pub(super) fn substitute(configuration: &Configuration<'_>, text: &str) -> Option<String> {
     let inner = |kind: &str| text.trim().strip_prefix('{')?.strip_prefix(kind)?.strip_suffix('}');
     if let Some(name) = inner("env:") {
         return configuration.variable(name);
@@ -169,7 +169,7 @@ fn substitute(configuration: &Configuration<'_>, text: &str) -> Option<String> {
 }
 
 /// What `opencode auth login` stored.
-fn read_stored_keys(configuration: &Configuration<'_>) -> Value {
+pub(super) fn read_stored_keys(configuration: &Configuration<'_>) -> Value {
     let data = configuration.variable("XDG_DATA_HOME").map(PathBuf::from);
     let data = data.or_else(|| Some(configuration.home()?.join(".local/share")));
     let text = data.and_then(|data| (configuration.file)(&data.join("opencode/auth.json")).ok()?);
@@ -177,7 +177,7 @@ fn read_stored_keys(configuration: &Configuration<'_>) -> Value {
 }
 
 /// The user's settings: later files are laid over earlier ones. Those of projects do not count.
-fn read_settings(configuration: &Configuration<'_>) -> Result<Value, String> {
+pub(super) fn read_settings(configuration: &Configuration<'_>) -> Result<Value, String> {
     let config = configuration.variable("XDG_CONFIG_HOME").map(PathBuf::from);
     let config = config.or_else(|| Some(configuration.home()?.join(".config"))).unwrap_or_default();
     let own =

@@ -266,7 +266,7 @@ fn process_of(listed: &Listed) -> Process {
         jail: listed.jail.as_ref().map(|report| Jail {
             kind: report.kind.name().to_owned(),
             abi: report.abi,
-            net: None,
+            net: Some(report.net.clone()).filter(|net| net != "all"),
             not_enforced: report.not_enforced.clone(),
         }),
     }

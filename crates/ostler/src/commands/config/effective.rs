@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ostler_agent::agents::AGENTS;
 use ostler_agent::completion::FIRST_PAUSE;
+use ostler_agent::network::NetAccess;
 use ostler_agent::watchdog::Limits;
 use ostler_process::terminal::pty::Size;
 use toml::Value;
@@ -136,7 +137,11 @@ fn serve_defaults() -> Vec<(&'static str, InForce)> {
 }
 
 fn jail_defaults() -> Vec<(&'static str, InForce)> {
-    vec![("read", unset("nothing besides")), ("hide", unset("nothing besides"))]
+    vec![
+        ("read", unset("nothing besides")),
+        ("hide", unset("nothing besides")),
+        ("net", text(&NetAccess::default().to_string())),
+    ]
 }
 
 fn unset(instead: &str) -> InForce {

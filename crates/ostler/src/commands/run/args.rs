@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_agent::agent::{Engine, Permissions};
+use ostler_agent::network::NetAccess;
 
 /// Arguments of `ostler run`.
 #[derive(Debug, clap::Args)]
@@ -71,6 +72,11 @@ pub(crate) struct Args {
     /// Allow changes of files that agents and git load as configuration: .claude, .git/hooks, .mcp.json …
     #[arg(long, help_heading = "Permissions")]
     pub(super) allow_config_writes: bool,
+
+    /// Let a jailed agent reach its provider, also these hosts (`hosts=a.example,*.b.example:8443`), or
+    /// everything (`all`) [default: provider].
+    #[arg(long, value_name = "ACCESS", help_heading = "Permissions")]
+    pub(super) net: Option<NetAccess>,
 
     /// Stop if the agent gives no sign of life within this time [default: 2m].
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]

@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ostler_agent::bridge::{Access, BridgeEvent, Contact};
+use ostler_agent::endpoint::Endpoint;
 use ostler_agent::standing::Standing;
 use ostler_bridge::door::{Door, DoorError};
 use ostler_bridge::memory::MemoryServer;
@@ -139,6 +140,10 @@ impl Bridged {
         stopped: &CancellationToken,
     ) -> Result<(Self, mpsc::Receiver<BridgeEvent>), OpenError> {
         let door = Door::open().await?;
+        if let Some(jail) = around.jail {
+            let address = door.address();
+            jail.permit(&Endpoint { host: address.ip().to_string(), port: address.port() }).await;
+        }
         let mut upstreams = Vec::new();
         for chosen in &wanted.servers {
             // Not interrupted: a program that is being started could not be waited for.

@@ -17,7 +17,8 @@ use ostler_process::journal::{Facts, Journal, State};
 use ostler_process::locate::LocateError;
 use ostler_process::probe::ProbeError;
 use ostler_process::run::{
-    Beginning, Checks, Plan, Watching, configured_provider, exempt_loopback, inherited, limits_json,
+    Beginning, Checks, Plan, Watching, agent_network, configured_provider, exempt_loopback, inherited,
+    limits_json,
 };
 use ostler_process::terminal::pty::Size;
 use ostler_process::trust::Decision;
@@ -35,7 +36,7 @@ use super::trusting;
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupted, Signals};
-use crate::jailing::{JailFault, Prisoner, Wall, plan_jail};
+use crate::jailing::{JailFault, Prisoner, Wall, limit_network, plan_jail};
 use crate::programs;
 use crate::surroundings::Surroundings;
 
@@ -104,6 +105,8 @@ pub(crate) enum RunUsage {
     NoCost { agent: &'static str, model: Option<String> },
     #[error("--max-tokens cannot be enforced: {agent} reports no tokens")]
     NoTokens { agent: &'static str },
+    #[error("--net {net} needs a jail")]
+    NetWithoutJail { net: String },
     #[error(transparent)]
     Jail(#[from] JailFault),
     #[error("could not make a directory for temporary files")]
@@ -126,6 +129,9 @@ impl RunUsage {
                 "rename it, or use one whose whole path is UTF-8: a run is kept as JSON, which has no \
                                      other names"
                     .to_owned()
+            }
+            Self::NetWithoutJail { .. } => {
+                "use it with --permissions deny or edits, and without --no-jail".to_owned()
             }
             Self::Closed { .. } => "name a folder that you may read and enter".to_owned(),
             Self::ReadOnly { .. } => {
@@ -386,14 +392,23 @@ pub(super) async fn prepare<'a>(
             own: &[journal.folder().join("home")],
             has_layers: true,
         };
-        let jail = plan_jail(&prisoner, wall.kind, here).map_err(RunUsage::from).inspect_err(|_| {
-            // A run that was refused is no run.
+        // A run that was refused is no run.
+        let forget = |beginning: &Beginning| {
             if matches!(beginning, Beginning::New) {
                 let _ = std::fs::remove_dir_all(journal.folder());
             }
-        })?;
-        let masks = plan.decide_trust()?.masks();
-        plan.jail = jail.map(|jail| Arc::new(jail.with_masks(masks, &journal.folder().join("private"))));
+        };
+        let jail = plan_jail(&prisoner, wall.kind, here);
+        let jail = jail.map_err(RunUsage::from).inspect_err(|_| forget(&beginning))?;
+        let trust = plan.decide_trust()?;
+        // What the agent does not load is not obeyed here either: there is nothing in the run's own folder.
+        let is_loaded = matches!(trust, Decision::Nothing | Decision::Trusted(_));
+        let project = if is_loaded { &plan.workspace } else { &folder };
+        let network = agent_network(plan.agent, &plan.env, project, plan.extra);
+        let jail = jail.map(|jail| limit_network(jail, &terms.jail.net, &network, &plan.env)).transpose();
+        let jail = jail.map_err(RunUsage::from).inspect_err(|_| forget(&beginning))?;
+        let private = journal.folder().join("private");
+        plan.jail = jail.map(|jail| Arc::new(jail.with_masks(trust.masks(), &private)));
         plan.warnings.extend(plan.jail.iter().flat_map(|jail| jail.decision.warnings.clone()));
     }
     // The probe must take the same way to the provider as the agent.

@@ -128,6 +128,7 @@ impl Show {
             RunEventKind::Released => Some(format!("{NOTE}released{NOTE:#}: the terminal was given back\n")),
             RunEventKind::Seen { .. }
             | RunEventKind::Denied { .. }
+            | RunEventKind::Host { .. }
             | RunEventKind::Quiet(_)
             | RunEventKind::Unparked
             | RunEventKind::Exited { .. }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ostler_agent::budget::Budget;
 use ostler_agent::completion::{FIRST_PAUSE, OnQuota, Policy};
 use ostler_agent::jail::ConfigWrites;
+use ostler_agent::network::NetAccess;
 use ostler_agent::watchdog::{Limits, Repeats};
 use ostler_process::journal::{Facts, Given};
 use ostler_process::run::limits_from;
@@ -108,10 +109,19 @@ impl Terms {
             None => given.system_prompt,
         };
         let permissions = earlier.and_then(|facts| Level::named(&facts.permissions)).or(set.permissions);
+        let permissions = args.permissions.or(permissions).unwrap_or(DEFAULT_LEVEL);
+        let is_unjailed = args.no_jail || permissions == Level::All;
+        if let Some(net) = args.net.as_ref().filter(|net| is_unjailed && **net != NetAccess::All) {
+            return Err(RunUsage::NetWithoutJail { net: net.to_string() });
+        }
+        let net = match earlier {
+            Some(_) => given.net.as_ref().and_then(|net| net.parse().ok()),
+            None => jail.net.clone().map(|net| net.0),
+        };
         let max_resumes = set.max_resumes.map(|count| count.0);
         let waits = args.wait_for_quota || given.wait_for_quota || set.wait_for_quota.is_some_and(|is| is.0);
         Ok(Self {
-            permissions: args.permissions.or(permissions).unwrap_or(DEFAULT_LEVEL),
+            permissions,
             allow: if args.allow.is_empty() { given.allow } else { args.allow.clone() },
             jail: JailTerms {
                 is_off: args.no_jail || given.no_jail,
@@ -121,6 +131,7 @@ impl Terms {
                 },
                 read: jail.read.resolve(),
                 hide: jail.hide.resolve(),
+                net: args.net.clone().or(net).unwrap_or_default(),
             },
             system_prompt,
             probe,
@@ -166,6 +177,7 @@ impl Terms {
             allow: self.allow.clone(),
             no_jail: self.jail.is_off,
             allow_config_writes: self.jail.config_writes == ConfigWrites::Allowed,
+            net: Some(self.jail.net.to_string()),
             system_prompt: self.system_prompt.clone(),
             agent_args: self.agent_args.clone(),
             env: self.env.clone(),
@@ -271,8 +283,12 @@ mod tests {
             (Level::Deny, &["--old".to_owned()][..])
         );
         assert_eq!(terms.policy.quota, OnQuota::Wait);
-        let again =
-            Given { max_resumes: Some(MAX_RESUMES), resume_pause_ms: Some(10_000), ..facts.given.clone() };
+        let again = Given {
+            net: Some("provider".to_owned()),
+            max_resumes: Some(MAX_RESUMES),
+            resume_pause_ms: Some(10_000),
+            ..facts.given.clone()
+        };
         assert_eq!(terms.given(None), again);
         let widened = args(&["--resume", "r", "--permissions", "all", "--agent-arg", "--new"]);
         let terms = Terms::of(&widened, Some(&facts), &Config::default(), Path::new("/w")).unwrap();

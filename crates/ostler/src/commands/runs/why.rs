@@ -39,10 +39,9 @@ pub(super) struct Why {
 }
 
 /// What the jail denied.
-struct Denial {
-    path: String,
-    wanted: Wanted,
-    opens: String,
+enum Denial {
+    Path { path: String, wanted: Wanted, opens: String },
+    Host { host: String, opens: String },
 }
 
 /// Waits that are reported: a run that is offline for long may have very many.
@@ -101,7 +100,12 @@ pub(super) fn why(kept: &Kept, now: i64) -> Result<Why, JournalError> {
                     wait.until = Some(at);
                 }
             }
-            RunEventKind::Denied { path, wanted, opens } => denials.push(Denial { path, wanted, opens }),
+            RunEventKind::Denied { path, wanted, opens } => {
+                denials.push(Denial::Path { path, wanted, opens });
+            }
+            RunEventKind::Host { host, opens: Some(opens), is_dispensable: false, .. } => {
+                denials.push(Denial::Host { host, opens });
+            }
             RunEventKind::Resumed { reason, .. } => resumed.push((at, reason)),
             RunEventKind::Bridge(BridgeEvent::Connected { .. }) => contact = Some(Contact::Connected),
             RunEventKind::Bridge(BridgeEvent::ToolsListed) => contact = Some(Contact::ToolsListed),
@@ -206,6 +210,7 @@ pub(crate) fn inputs(kind: &RunEventKind) -> Vec<Input> {
         | RunEventKind::Quiet(_)
         | RunEventKind::Warn { .. }
         | RunEventKind::Denied { .. }
+        | RunEventKind::Host { .. }
         | RunEventKind::Screen { .. }
         | RunEventKind::Stopping { .. }
         | RunEventKind::Resumed { .. }
@@ -284,12 +289,13 @@ impl Why {
         for call in &verdict.open_calls {
             let _ = writeln!(text, "open     {}, since {}", plain(&call.tool), since(call.since));
         }
-        for Denial { path, wanted, opens } in &self.denials {
-            let wanted = match wanted {
-                Wanted::Read => "reading",
-                Wanted::Write => "changing",
+        for denial in &self.denials {
+            let (wanted, what, opens) = match denial {
+                Denial::Path { path, wanted: Wanted::Read, opens } => ("reading", path, opens),
+                Denial::Path { path, wanted: Wanted::Write, opens } => ("changing", path, opens),
+                Denial::Host { host, opens } => ("connecting to", host, opens),
             };
-            let _ = writeln!(text, "denied   {wanted} {}; {} opens it", plain(path), plain(opens));
+            let _ = writeln!(text, "denied   {wanted} {}; {} opens it", plain(what), plain(opens));
         }
         for (at, question) in &self.questions {
             let options = match &question.options[..] {
@@ -317,7 +323,10 @@ fn resumed((at, reason): &(Duration, String)) -> Value {
 }
 
 fn denied(denial: &Denial) -> Value {
-    json!({"path": denial.path, "wanted": denial.wanted, "opens": denial.opens})
+    match denial {
+        Denial::Path { path, wanted, opens } => json!({"path": path, "wanted": wanted, "opens": opens}),
+        Denial::Host { host, opens } => json!({"host": host, "wanted": "connect", "opens": opens}),
+    }
 }
 
 fn waited(wait: &Wait) -> Value {

@@ -10,9 +10,9 @@ use ostler_agent::jail::{ConfigWrites, JailKind, JailLevel, Resident};
 use ostler_gateway::ground::failure;
 use ostler_gateway::jail::{Jailer, SessionProcess};
 use ostler_gateway::live::SessionFailure;
-use ostler_process::run::PlannedJail;
+use ostler_process::run::{PlannedJail, agent_network};
 
-use crate::jailing::{JailFault, JailTerms, NoWall, Prisoner, best_wall, plan_jail};
+use crate::jailing::{JailFault, JailTerms, NoWall, Prisoner, best_wall, limit_network, plan_jail};
 use crate::surroundings::Surroundings;
 
 /// What is printed where the user wants no jail.
@@ -83,7 +83,10 @@ impl Jailer for ServeJailer {
             config_writes: self.terms.config_writes,
             home: self.rehearsal_home.as_deref(),
         };
-        self.plan_for(process, kind, &jailed)
+        let jail = self.plan_for(process, kind, &jailed)?;
+        let network = agent_network(process.agent, &process.env, &process.project, &[]);
+        let limit = |jail| limit_network(jail, &self.terms.net, &network, &process.env);
+        jail.map(limit).transpose().map_err(|fault| failure(&fault, fault.hint()))
     }
 }
 

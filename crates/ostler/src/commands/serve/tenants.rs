@@ -4,14 +4,17 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ostler_agent::access::KeyKind;
 use ostler_agent::agent::{Agent, Permissions, Stage};
+use ostler_agent::endpoint::Endpoint;
 use ostler_agent::jail::{ConfigWrites, JailKind, Resident};
 use ostler_agent::leasing::Terms;
+use ostler_agent::network::{AgentNetwork, NetAccess};
 use ostler_agent::tenant::{AccessRefusal, TenantAccess};
 use ostler_gateway::ground::{Ground, failure};
 use ostler_gateway::jail::{Jailer, SessionProcess};
@@ -26,7 +29,7 @@ use ostler_process::run::{PlannedJail, for_tenant, tenant_access, write_private}
 use super::NO_SECOND_BEGINNING;
 use super::jail::{JailedFor, ServeJailer, ServedWall};
 use super::memory::KeyMemory;
-use crate::jailing::remedy;
+use crate::jailing::{limit_network, remedy};
 
 /// Prepares the agents of tenants.
 pub(super) struct ServeTenants {
@@ -162,8 +165,8 @@ impl Tenants for ServeTenants {
             }
         };
         drop(prepared);
-        let (shared, home) = (self.jailer.clone(), found.home.clone());
-        let jailer = TenantJailer { shared, home, files: found.files };
+        let (shared, home, provider_port) = (self.jailer.clone(), found.home.clone(), self.proxy.port());
+        let jailer = TenantJailer { shared, home, files: found.files, provider_port };
         let trust = owners.trust.for_tenants();
         Ok(Ground { env: found.env, home: found.home, jailer: Arc::new(jailer), trust, ..owners.clone() })
     }
@@ -174,6 +177,8 @@ struct TenantJailer {
     shared: Arc<ServeJailer>,
     home: PathBuf,
     files: FileScope,
+    /// Where Ostler's proxy for the provider listens.
+    provider_port: u16,
 }
 
 impl Jailer for TenantJailer {
@@ -189,8 +194,15 @@ impl Jailer for TenantJailer {
         };
         let jailed =
             JailedFor { resident: Resident::Tenant, permissions, config_writes, home: Some(&self.home) };
-        let planned = self.shared.plan_for(process, JailKind::Namespace, &jailed)?;
-        Ok(planned.map(|jail| jail.with_files(self.files.clone())))
+        let Some(jail) = self.shared.plan_for(process, JailKind::Namespace, &jailed)? else {
+            return Ok(None);
+        };
+        // The provider is behind Ostler's proxy on this machine: there is nothing else for a tenant.
+        let provider = Endpoint { host: Ipv4Addr::LOCALHOST.to_string(), port: self.provider_port };
+        let network = AgentNetwork { endpoints: vec![provider], ..AgentNetwork::default() };
+        let jail = limit_network(jail, &NetAccess::Provider, &network, &[]);
+        let jail = jail.map_err(|fault| failure(&fault, fault.hint()))?;
+        Ok(Some(jail.with_files(self.files.clone())))
     }
 
     fn files(&self) -> FileScope {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_agent::endpoint::Endpoint;
+use ostler_agent::network::opens_host;
 use ostler_bridge::upstream::{Link, UpstreamError};
 use ostler_process::contain::{Contained, Spawn, StartError, Stdin, StopSignal};
 use ostler_process::run::{PlannedJail, start_in};
@@ -68,6 +70,14 @@ pub(in crate::commands::run) enum ServerError {
     },
     #[error("the MCP server `{name}` needs {}, which is not visible in the jail", .path.display())]
     Invisible { name: String, path: PathBuf },
+    /// It started, and does not serve: perhaps because it did not reach a host.
+    #[error("the MCP server `{name}` does not serve, and the jail did not let it reach {host}")]
+    Offline {
+        name: String,
+        host: Endpoint,
+        #[source]
+        source: Box<UpstreamError>,
+    },
     /// It started, and does not serve: perhaps because it does not see a file that its command names.
     #[error("the MCP server `{name}` does not serve in the jail")]
     Blind {
@@ -85,6 +95,10 @@ impl ServerError {
                 format!("try its command by hand, and look at what follows `--mcp {name}=`")
             }
             Self::Invisible { name, path } => open_jail(name, path),
+            Self::Offline { name, host, .. } => {
+                let opens = opens_host(host);
+                format!("{opens} permits it; or set `jail = false` in [mcp.{name}] of your config.toml")
+            }
             Self::Blind { name, path, .. } => {
                 format!(
                     "its command names {}, which is not visible in the jail: {}",
@@ -164,11 +178,12 @@ pub(super) async fn reach(
 pub(super) fn unserved(chosen: &Chosen, around: &Around<'_>, error: UpstreamError) -> OpenError {
     let jail = around.jail.filter(|_| chosen.wall == Wall::OfRun);
     let (Way::Program { args, .. }, Some(jail)) = (&chosen.way, jail) else { return error.into() };
+    let name = chosen.name.clone();
+    if let Some(host) = jail.find_denied_host() {
+        return ServerError::Offline { name, host, source: Box::new(error) }.into();
+    }
     match args.iter().find_map(|word| jail.hidden_path(Path::new(word))) {
-        Some(path) => {
-            let name = chosen.name.clone();
-            ServerError::Blind { name, path, source: Box::new(error) }.into()
-        }
+        Some(path) => ServerError::Blind { name, path, source: Box::new(error) }.into(),
         None => error.into(),
     }
 }
