@@ -16,6 +16,7 @@ mod folders;
 mod hostile;
 mod jailed_memory;
 mod limits;
+mod network;
 mod own_files;
 mod profiles;
 mod programs;

@@ -20,7 +20,7 @@ pub(crate) struct Served {
     home: TempDir,
     child: Child,
     out: BufReader<ChildStdout>,
-    address: String,
+    pub(crate) address: String,
     key: String,
 }
 

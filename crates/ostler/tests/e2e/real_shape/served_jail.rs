@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::RealShape;
+use super::network::Service;
 use super::provider::Provider;
 use crate::player::Player;
 use crate::serve::Served;
@@ -15,7 +16,7 @@ const SECRET: &str = "the owner's secret";
 const INSIDE: &str = "a file of the workspace";
 
 /// A model that reads what is outside, writes, and then only talks.
-fn script(player: Player, level: &str, shape: &RealShape) -> String {
+fn script(player: Player, level: &str, shape: &RealShape, service: &Service) -> String {
     let outside = shape.at("outside/secret.txt").display().to_string();
     let window = shape.workspace().join("window").display().to_string();
     let read = match player {
@@ -26,7 +27,9 @@ fn script(player: Player, level: &str, shape: &RealShape) -> String {
     };
     let write = json!({"tool_by_role": "write_file", "path": "made.txt", "content": "made\n"});
     // No agent runs this by its own rules at `edits`.
-    let command = json!({"tool_by_role": "shell", "command": "sh -c 'echo made > by-command.txt'"});
+    let reach = format!("curl -sS -m 20 --noproxy '*' http://127.0.0.1:{}/", service.port);
+    let command = format!("sh -c 'echo made > by-command.txt'; {reach} > by-network.txt");
+    let command = json!({"tool_by_role": "shell", "command": command});
     let mut steps = vec![
         json!({"expect": {"contains": "Look outside"}, "reply": [read]}),
         json!({"reply": [write]}),
@@ -76,7 +79,9 @@ fn converse(shape: &RealShape, player: Player, engine: &str, level: &str, wall: 
     let (text, first) = ask(&served, &path, "Look outside.");
     assert!(text.ends_with("Looked."), "{text}");
     let jail = &first["process"]["jail"];
-    assert_eq!((&jail["kind"], &jail["net"]), (&json!(wall), &Value::Null), "{first}");
+    // Landlock alone keeps no hosts.
+    let net = if wall == "namespace" { json!("provider") } else { Value::Null };
+    assert_eq!((&jail["kind"], &jail["net"]), (&json!(wall), &net), "{first}");
     for made in ["made.txt", "by-command.txt"] {
         assert_eq!(shape.workspace().join(made).exists(), level == "edits", "{made}: {first}");
     }
@@ -115,13 +120,15 @@ async fn stays_inside(
     std::fs::create_dir(shape.at("outside")).unwrap();
     std::fs::write(&secret, SECRET).unwrap();
     std::os::unix::fs::symlink(&secret, shape.workspace().join("window")).unwrap();
-    let provider = Provider::start(&script(player, level, &shape));
+    let service = Service::start();
+    let provider = Provider::start(&script(player, level, &shape, &service));
     let tap = Tap::before(&provider.url).await;
     shape.configure(&tap.url);
     if player.agent().package().slot == "claude" {
         add_hook(&shape, &format!("cat {}; echo looked", secret.display()));
     }
     tokio::task::spawn_blocking(move || converse(&shape, player, engine, level, wall)).await.unwrap();
+    assert!(wall == "landlock" || service.visits() == 0, "a service on this machine was reached");
     let asked = tap.conversation();
     let last = asked.last().unwrap().to_string();
     assert!(last.contains("Look outside.") && last.contains("And after a pause?"), "{last}");
@@ -215,7 +222,7 @@ async fn look_around(shape: RealShape, args: &'static [&'static str]) -> (String
     std::fs::create_dir(shape.at("outside")).unwrap();
     std::fs::write(&files[0], SECRET).unwrap();
     std::fs::write(&files[1], INSIDE).unwrap();
-    let provider = Provider::start(&script(Player::ClaudeStream, "edits", &shape));
+    let provider = Provider::start(&script(Player::ClaudeStream, "edits", &shape, &Service::start()));
     let tap = Tap::before(&provider.url).await;
     shape.configure(&tap.url);
     add_hook(&shape, &format!("cat {} {}; echo looked", files[0].display(), files[1].display()));
@@ -255,7 +262,7 @@ async fn the_configuration_opens_and_hides_directories() {
 fn without_a_wall_sessions_are_refused_with_what_helps() {
     let Some(shape) = RealShape::unprivileged(Player::ClaudeStream) else { return };
     let shape = shape.variable("TMPDIR", "/there/is/none");
-    let _provider = shape.play(&script(Player::ClaudeStream, "edits", &shape));
+    let _provider = shape.play(&script(Player::ClaudeStream, "edits", &shape, &Service::start()));
     let served = shape.serve();
     let turn = |model: &str, engine: &str, level: &str| {
         let wanted =
@@ -277,7 +284,7 @@ fn without_a_wall_sessions_are_refused_with_what_helps() {
 #[tokio::test]
 async fn a_session_sees_its_own_workspace_and_nothing_else_of_ostler() {
     let Some(shape) = RealShape::unprivileged(Player::ClaudeStream) else { return };
-    let provider = Provider::start(&script(Player::ClaudeStream, "edits", &shape));
+    let provider = Provider::start(&script(Player::ClaudeStream, "edits", &shape, &Service::start()));
     let tap = Tap::before(&provider.url).await;
     shape.configure(&tap.url);
     add_hook(&shape, "find $OSTLER_HOME -maxdepth 3; echo looked");
@@ -307,7 +314,7 @@ async fn a_session_sees_its_own_workspace_and_nothing_else_of_ostler() {
 async fn a_workspace_that_cannot_be_jailed_is_refused_with_the_reason() {
     let Some(shape) = RealShape::unprivileged(Player::ClaudeStream) else { return };
     let shape = shape.in_folder("home/.ssh");
-    let _provider = shape.play(&script(Player::ClaudeStream, "edits", &shape));
+    let _provider = shape.play(&script(Player::ClaudeStream, "edits", &shape, &Service::start()));
     tokio::task::spawn_blocking(move || {
         let served = shape.serve();
         let path =

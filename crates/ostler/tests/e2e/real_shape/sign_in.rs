@@ -1,7 +1,7 @@
 //! A sign-in of the user's that jailed agents refresh. The vendor gives new tokens for each refresh token once: a token that
 //! is used twice, or lost, would sign the user out.
 
-mod vendor;
+pub(super) mod vendor;
 
 use std::fs;
 use std::process::Child;

@@ -24,7 +24,10 @@ const OWNERS_WORD: &str = "obsidian-3390";
 const WORDS: [&str; 2] = ["amber-7311", "beryl-4242"];
 
 /// A fact in the owner's memory.
-const REMEMBERED: &str = "The harbour code is 5580.";
+const REMEMBERED: &str = "The harbour code is jade-harbour-5580.";
+
+/// What the script prints where it reached something in the network that is not the tenant's.
+const REACHED: &str = "REACHED-the-network";
 
 /// Looks for what is not the tenant's. `TOP` is the directory of the test, `PATTERN` what to look for, written so that it
 /// does not match itself.
@@ -42,6 +45,10 @@ cat TOP/home/.claude/settings.json TOP/home/.claude.json TOP/home/.codex/* TOP/h
 cat TOP/ostler/keys.json TOP/ostler/config.toml TOP/ostler/memory/* TOP/ostler/serve/*/* TOP/ostler/serve/*/*/* 2>/dev/null
 find TOP -type f -exec grep -aHe 'PATTERN' {} + 2>/dev/null
 EVERYWHERE
+for url in "http://$(cat server-address)/healthz" https://elsewhere.example/ http://elsewhere.example/; do
+    curl -sSf -m 10 "$url" && echo REACHED"-the-network" by the proxy: $url
+    curl -sSf -m 10 --noproxy "*" "$url" && echo REACHED"-the-network" by itself: $url
+done
 OSTLER memory recall harbour
 OSTLER_HOME=TOP/ostler OSTLER memory recall harbour
 echo end of attempts
@@ -136,6 +143,7 @@ impl Tenancy {
             let keys = [shape.make_key(&args), shape.make_key(&args)];
             let owner = shape.make_key(&[&args[..], &["--owner"]].concat());
             let served = shape.serve_again(&owner);
+            fs::write(shape.workspace().join("server-address"), &served.address).unwrap();
             (shape, served, keys, owner)
         });
         let (shape, served, keys, owner) = made.await.unwrap();
@@ -204,7 +212,7 @@ fn write_script(shape: &RealShape, everywhere: &str) {
     fs::write(shape.workspace().join("look-around.sh"), script).unwrap();
 }
 
-/// What the script found, in the workspace or in the home of a tenant.
+/// What the script found, which ran: in the workspace or in the home of a tenant.
 fn take_found(shape: &RealShape) -> String {
     let homes = shape.names("ostler/serve/tenants").into_iter();
     let homes = homes.map(|id| shape.at("ostler/serve/tenants").join(id).join("home"));
@@ -215,7 +223,7 @@ fn take_found(shape: &RealShape) -> String {
         fs::remove_file(path).unwrap();
         Some(content)
     });
-    String::from_utf8_lossy(&found.expect("the script ran")).into_owned()
+    String::from_utf8_lossy(&found.unwrap()).into_owned()
 }
 
 /// The script finds all of it where it may, as it may for the owner: for a tenant it is not there.
@@ -223,7 +231,7 @@ fn look_around_as_owner(tenancy: &Tenancy, engine: &str, level: &str) {
     let expected: &[&str] = match level {
         "deny" => return,
         "edits" => &[OWNERS_KEY],
-        _ => &[OWNERS_KEY, WORDS[0], WORDS[1], REMEMBERED],
+        _ => &[OWNERS_KEY, WORDS[0], WORDS[1], REMEMBERED, REACHED],
     };
     // Without what takes long where nothing keeps the script from it.
     write_script(&tenancy.shape, "");
@@ -253,7 +261,7 @@ fn look_around(tenancy: &Tenancy, engine: &str) {
         assert!(text.contains("end of attempts") && text.contains("ostler-placeholder-"), "{text}");
         let requests = tenancy.tap.requests();
         let others: Vec<&str> = words.into_iter().filter(|word| *word != words[number]).collect();
-        let secrets = [&others[..], &[OWNERS_KEY, REMEMBERED, "5580"]].concat();
+        let secrets = [&others[..], &[OWNERS_KEY, REMEMBERED, "jade-harbour-5580", REACHED]].concat();
         assert_lacks(&text, &secrets, &format!("the script of tenant {number}"));
         for asked in &requests[before..] {
             assert_lacks(&asked.body.to_string(), &secrets, &format!("tenant {number}"));

@@ -175,7 +175,7 @@ pub(super) async fn start_jailed(
         stdin: contain::Stdin::Null,
         run: "jail",
         tier: None,
-        jail: Some(Jail { kind, policy: policy(root, &canary) }),
+        jail: Some(Jail { kind, policy: policy(root, &canary), network: None }),
         guard: PathBuf::from(ostler),
     };
     Contained::start(spawn).await

@@ -14,7 +14,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 /// The hosts of which it has certificates.
-const HOSTS: [&str; 2] = ["platform.claude.com", "api.anthropic.com"];
+const HOSTS: [&str; 3] = ["platform.claude.com", "api.anthropic.com", "models.example"];
 
 /// In the year 2096.
 const LATER: u64 = 4_000_000_000;
@@ -23,11 +23,11 @@ const LATER: u64 = 4_000_000_000;
 const THINKING: Duration = Duration::from_secs(1);
 
 /// Ends with the process of the tests.
-pub(super) struct Vendor {
+pub(crate) struct Vendor {
     /// The address of the proxy, and of the vendor itself.
-    pub(super) proxy: String,
+    pub(crate) proxy: String,
     /// The authority that vouches for its certificates.
-    pub(super) authority: String,
+    pub(crate) authority: String,
     tokens: Arc<Mutex<Tokens>>,
 }
 
@@ -41,7 +41,7 @@ struct Tokens {
 
 impl Vendor {
     /// `model` is the address of a scripted model.
-    pub(super) fn start(model: &str) -> Self {
+    pub(crate) fn start(model: &str) -> Self {
         let model = model.strip_prefix("http://").unwrap().to_owned();
         let (config, authority) = certify();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -58,12 +58,12 @@ impl Vendor {
     }
 
     /// The refresh tokens that were sent.
-    pub(super) fn refreshes(&self) -> Vec<String> {
+    pub(crate) fn refreshes(&self) -> Vec<String> {
         self.tokens.lock().unwrap().used.clone()
     }
 
     /// The one that can be used next.
-    pub(super) fn refresh_token(&self) -> String {
+    pub(crate) fn refresh_token(&self) -> String {
         format!("refresh-{}", self.tokens.lock().unwrap().given)
     }
 }
@@ -146,7 +146,7 @@ fn forward(stream: &mut impl Write, head: &str, body: &[u8], model: &str) {
 }
 
 /// A JSON web token that expires then. Nobody checks its signature.
-pub(super) fn web_token(expires: u64) -> String {
+pub(crate) fn web_token(expires: u64) -> String {
     let account = json!({"chatgpt_plan_type": "pro", "chatgpt_account_id": "a", "chatgpt_user_id": "u"});
     let claims = json!({"email": "ada@example.com", "exp": expires, "https://api.openai.com/auth": account});
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
