@@ -30,6 +30,10 @@ use crate::home::HomeError;
 use crate::surroundings::Surroundings;
 use crate::{display, log};
 
+/// How many tasks are polled before new connections and data are looked for. While bodies of megabytes are read, every poll
+/// takes a tenth of a millisecond: with the usual 61 another client waited for 6 ms.
+const EVENT_INTERVAL: u32 = 4;
+
 /// Runs the command that was asked for, to its end.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     display::set_color(cli.color);
@@ -54,8 +58,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             display::tell(&format!("warning: {}", ignored.warning()));
         }
     }
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().event_interval(EVENT_INTERVAL).build();
+    let runtime = runtime.map_err(Failure::Runtime)?;
     runtime.block_on(async {
         match cli.command {
             Command::Run(args) => run::run(*args, &here).await,

@@ -40,6 +40,10 @@ const WAIT: Duration = Duration::from_secs(10);
 /// there is something to read.
 const YIELD_AFTER: usize = 128 << 10;
 
+/// How long it is not read then if its key sends as much at once as it may: 128 MB a second of each body are faster than
+/// most networks, and leave the thread to others.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// When it is worth another try.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -84,6 +88,13 @@ pub(super) struct BodyPermit {
     share: Arc<KeyShare>,
     _of_key: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
+}
+
+impl BodyPermit {
+    /// Whether its key could not send another body of the greatest length.
+    fn is_crowded(&self) -> bool {
+        self.share.bytes.available_permits() < LONGEST_BODY.div_ceil(UNIT)
+    }
 }
 
 /// A body that was read.
@@ -189,7 +200,10 @@ impl Bodies {
                 unyielded += data.len();
                 if unyielded > YIELD_AFTER {
                     unyielded = 0;
-                    tokio::task::yield_now().await;
+                    match permit.as_ref().is_some_and(BodyPermit::is_crowded) {
+                        true => tokio::time::sleep(PAUSE).await,
+                        false => tokio::task::yield_now().await,
+                    }
                 }
             }
             Ok(bytes)
