@@ -158,7 +158,7 @@ impl NetPolicy {
         &self.listen
     }
 
-    /// A port for the proxy that no permitted one has. There is nobody else in the jail's network.
+    /// A port for the proxy that differs from all permitted ones. No other process listens in a new network namespace.
     pub fn proxy_address(&self) -> SocketAddr {
         let is_free = |port: &u16| self.listen.iter().all(|address| address.port() != *port);
         let port = (3128..u16::MAX).find(is_free).unwrap_or(u16::MAX);

@@ -251,7 +251,7 @@ impl Store {
         }
         if let Ok(Some(found)) = reading::find(path) {
             let journal = path.with_extension(JOURNAL);
-            let conversation = Conversation::found(found, journal, self, keeping);
+            let conversation = Conversation::from_found(found, journal, self, keeping);
             self.known().insert(conversation.id().to_owned(), Arc::new(conversation));
         }
     }

@@ -47,7 +47,7 @@ pub(super) fn user(text: &str) -> Message {
     read(&[json!({"role": "user", "content": text})]).unwrap().remove(0)
 }
 
-pub(super) fn said(text: &str) -> AgentEvent {
+pub(super) fn text_event(text: &str) -> AgentEvent {
     AgentEvent::Said { text: text.to_owned(), part: Part::Whole, within: None }
 }
 
@@ -82,8 +82,8 @@ fn a_conversation_is_there_after_a_restart() {
     };
     let result = ToolResult { failed: false, exit_code: None, text: "files".to_owned() };
     let result = AgentEvent::ToolEnded { call: "c".to_owned(), result };
-    turn(&conversation, "one?", &[call, result, said("one"), AgentEvent::Spent(usage), done()]);
-    let second = turn(&conversation, "two?", &[said("two"), AgentEvent::Spent(usage), done()]);
+    turn(&conversation, "one?", &[call, result, text_event("one"), AgentEvent::Spent(usage), done()]);
+    let second = turn(&conversation, "two?", &[text_event("two"), AgentEvent::Spent(usage), done()]);
     let (all, summary) = (conversation.history(None).unwrap(), conversation.summary());
     assert_eq!(all.len(), 6, "{:?}", written(&all));
     let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
@@ -121,8 +121,11 @@ fn what_failed_does_not_count_and_what_was_broken_off_does() {
         resets_at: None,
         cut_short: None,
     };
-    let failed =
-        turn(&conversation, "bad?", &[said("half"), AgentEvent::TurnEnded(TurnOutcome::Failed(failure))]);
+    let failed = turn(
+        &conversation,
+        "bad?",
+        &[text_event("half"), AgentEvent::TurnEnded(TurnOutcome::Failed(failure))],
+    );
     assert_eq!(conversation.history(None).unwrap(), []);
     assert_eq!(conversation.summary().so_far.last_error.as_deref(), Some("gone"));
     assert_eq!(conversation.history(Some(&failed)), Err(Unkept::NoSuchTurn));
@@ -140,7 +143,7 @@ fn a_torn_line_is_passed_over_and_nothing_is_glued_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
     let conversation = store.begin(opening("one"));
-    turn(&conversation, "one?", &[said("one"), done()]);
+    turn(&conversation, "one?", &[text_event("one"), done()]);
     let path = conversation.journal().unwrap();
     let whole = std::fs::read(&path).unwrap();
     // Whatever of the last line a crash has left.
@@ -152,7 +155,7 @@ fn a_torn_line_is_passed_over_and_nothing_is_glued_to_it() {
         // The turn has no end, but what was said in it is there.
         assert_eq!((found.history(None).unwrap().len(), found.summary().so_far.turns), (2, 1), "at {end}");
         assert_eq!(found.summary().so_far.last_error.as_deref(), Some(KILLED), "at {end}");
-        turn(&found, "again?", &[said("yes"), done()]);
+        turn(&found, "again?", &[text_event("yes"), done()]);
         assert_eq!(found.history(None).unwrap().len(), 4, "at {end}");
     }
 }
@@ -293,7 +296,7 @@ fn a_turn_without_a_session_leaves_nothing() {
     }
     // One that was there before is as it was, but for why its last turn failed.
     let conversation = store.begin(opening("one"));
-    turn(&conversation, "one?", &[said("one"), done()]);
+    turn(&conversation, "one?", &[text_event("one"), done()]);
     let before = (conversation.summary(), std::fs::read(conversation.journal().unwrap()).unwrap());
     let began = conversation.begin_turn(("claude", &terms()), (&[], 0), &user("two?"));
     began.unwrap().refused();
@@ -311,7 +314,7 @@ fn what_only_failed_does_not_evict_what_was_said() {
     let bounds = Bounds { count: 3, empty: 3, unkept: 3, bytes: 1 << 20, ..Bounds::default() };
     let store = Conversations::open(folder.path(), bounds).unwrap();
     let real = store.begin(opening("one"));
-    turn(&real, "one?", &[said("one"), done()]);
+    turn(&real, "one?", &[text_event("one"), done()]);
     for _ in 0..4 * PRUNED_EVERY {
         let failed = store.begin_provisional(opening("one"));
         let failure = AgentEvent::TurnEnded(TurnOutcome::Failed(Failure {
@@ -321,7 +324,7 @@ fn what_only_failed_does_not_evict_what_was_said() {
             cut_short: None,
         }));
         turn(&failed, "bad?", &[failure]);
-        turn(&store.begin_unkept(opening("one")), "one?", &[said("one"), done()]);
+        turn(&store.begin_unkept(opening("one")), "one?", &[text_event("one"), done()]);
     }
     assert!(store.find(Some("one"), real.id()).is_some());
     let store = Conversations::open(folder.path(), bounds).unwrap();
@@ -338,7 +341,7 @@ fn a_name_whose_conversation_is_gone_is_not_a_new_one() {
     let begun = |store: &Conversations, name: &str| {
         let id = new_id(store, "one", name);
         let conversation = store.begin_provisional(Opening { conversation: id, ..opening("one") });
-        turn(&conversation, "one?", &[said("one"), done()]);
+        turn(&conversation, "one?", &[text_event("one"), done()]);
         conversation.id().to_owned()
     };
     let deleted = begun(&store, "deleted");
@@ -347,7 +350,7 @@ fn a_name_whose_conversation_is_gone_is_not_a_new_one() {
     let broken = begun(&store, "broken");
     std::fs::write(store.find(None, &broken).unwrap().journal().unwrap(), "{").unwrap();
     let made = store.begin_provisional(opening("one"));
-    turn(&made, "one?", &[said("one"), done()]);
+    turn(&made, "one?", &[text_event("one"), done()]);
     store.remove(&made);
     for number in 0..2 * PRUNED_EVERY {
         begun(&store, &format!("other {number}"));
@@ -366,7 +369,7 @@ fn a_name_whose_conversation_is_gone_is_not_a_new_one() {
     let Named::Gone(Some(id)) = store.named("one", "evicted") else { panic!("it is gone") };
     assert_eq!(id, evicted);
     let again = store.begin_provisional(Opening { conversation: id, ..opening("one") });
-    turn(&again, "two?", &[said("two"), done()]);
+    turn(&again, "two?", &[text_event("two"), done()]);
     assert!(matches!(store.named("one", "evicted"), Named::Found(_)));
     // What only ever failed held nothing: its name is free.
     let id = new_id(&store, "one", "failed");
@@ -392,20 +395,20 @@ fn a_turn_that_a_killed_server_left_open_has_its_words_and_an_error() {
     let table: [Row<'_>; 6] = [
         ("nothing was said", vec![], &[]),
         ("in the middle of a text", vec![piece("ha"), piece("lf")], &["half"]),
-        ("after a whole text", vec![piece("whole"), said("whole")], &["whole"]),
+        ("after a whole text", vec![piece("whole"), text_event("whole")], &["whole"]),
         (
             "in a second text that begins like the first",
-            vec![piece("whole"), said("whole"), call.clone(), result, piece("who")],
+            vec![piece("whole"), text_event("whole"), call.clone(), result, piece("who")],
             &["whole", "files", "who"],
         ),
-        ("while a tool runs", vec![said("I look."), call], &["I look."]),
+        ("while a tool runs", vec![text_event("I look."), call], &["I look."]),
         ("after it was told what it costs", vec![usage, piece("half")], &["half"]),
     ];
     for (what, events, want) in table {
         let folder = tempfile::tempdir().unwrap();
         let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
         let conversation = store.begin_provisional(opening("one"));
-        turn(&conversation, "one?", &[said("one"), done()]);
+        turn(&conversation, "one?", &[text_event("one"), done()]);
         let prior = conversation.history(None).unwrap();
         let mut recorder = conversation.begin_turn(("claude", &terms()), (&prior, 2), &user("two?")).unwrap();
         recorder.commit();
@@ -468,13 +471,13 @@ fn what_could_not_be_kept_whole_is_not_gone_on_with_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let store = Conversations::open(folder.path(), Bounds::default()).unwrap();
     let conversation = store.begin(opening("one"));
-    turn(&conversation, "one?", &[said("one"), done()]);
+    turn(&conversation, "one?", &[text_event("one"), done()]);
     let (before, path) = (conversation.history(None).unwrap(), conversation.journal().unwrap());
     // One word makes it too long.
     let long = "x".repeat(33 << 20);
     let mut recorder =
         conversation.begin_turn(("claude", &terms()), (&before, before.len()), &user("two?")).unwrap();
-    recorder.hear(&said(&long)).unwrap();
+    recorder.hear(&text_event(&long)).unwrap();
     recorder.hear(&done()).unwrap();
     assert_eq!(conversation.history(None), Err(Unkept::Lost));
     assert!(!path.exists() && path.with_extension(CUT).exists(), "what there is stays");

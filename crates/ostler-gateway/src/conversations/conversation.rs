@@ -194,11 +194,11 @@ impl Conversation {
         let at = now();
         let found =
             Found { opening, opened_at: at, touched_at: at, seq: 0, so_far: SoFar::default(), bytes: 0 };
-        Self::found(found, path, store, keeping)
+        Self::from_found(found, path, store, keeping)
     }
 
     /// One that is on disk.
-    pub(super) fn found(found: Found, path: PathBuf, store: &Arc<Store>, keeping: Keeping) -> Self {
+    pub(super) fn from_found(found: Found, path: PathBuf, store: &Arc<Store>, keeping: Keeping) -> Self {
         let Found { opening, opened_at, touched_at, seq, so_far, bytes } = found;
         let (quota, store) = (store.quota.clone(), Arc::downgrade(store));
         let mut room = quota.room(&opening.tenant);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ostler_agent::event::{AgentEvent, Part};
 
-use super::tests::{done, opening, said, terms, turn, user};
+use super::tests::{done, opening, terms, text_event, turn, user};
 use super::*;
 
 const KB: usize = 1024;
@@ -20,7 +20,7 @@ fn open(folder: &Path, all: usize) -> Conversations {
 /// A conversation in which so many kilobytes were said: a text is there as an event, and in the end of its turn.
 fn filled(store: &Conversations, tenant: &str, kilobytes: usize) -> Arc<Conversation> {
     let conversation = store.begin(opening(tenant));
-    turn(&conversation, "?", &[said(&"x".repeat(kilobytes * KB / 2)), done()]);
+    turn(&conversation, "?", &[text_event(&"x".repeat(kilobytes * KB / 2)), done()]);
     conversation
 }
 
@@ -48,9 +48,9 @@ fn a_write_in_a_turn_removes_idle_conversations_of_its_own_key_only() {
     let (oldest, older) = (filled(&store, "one", 40), filled(&store, "one", 40));
     let conversation = store.begin(opening("one"));
     let mut recorder = conversation.begin_turn(("claude", &terms()), (&[], 0), &user("?")).unwrap();
-    recorder.hear(&said(&"x".repeat(10 * KB))).unwrap();
+    recorder.hear(&text_event(&"x".repeat(10 * KB))).unwrap();
     assert!(is_there(&store, &oldest), "there is room for it");
-    recorder.hear(&said(&"x".repeat(15 * KB))).unwrap();
+    recorder.hear(&text_event(&"x".repeat(15 * KB))).unwrap();
     assert!(!is_there(&store, &oldest) && is_there(&store, &older) && is_there(&store, &theirs));
     recorder.hear(&done()).unwrap();
     assert!(is_there(&store, &older) && is_there(&store, &theirs));
@@ -69,10 +69,10 @@ fn without_an_idle_conversation_the_turn_fails_and_the_others_go_on() {
     let (busy, small) = (filled(&store, "one", 40), filled(&store, "one", 2));
     let theirs = filled(&store, "two", 40);
     let mut first = busy.begin_turn(("claude", &terms()), (&[], 0), &user("?")).unwrap();
-    first.hear(&said(&"x".repeat(20 * KB))).unwrap();
+    first.hear(&text_event(&"x".repeat(20 * KB))).unwrap();
     let mut second = small.begin_turn(("claude", &terms()), (&[], 0), &user("?")).unwrap();
-    second.hear(&said("a word")).unwrap();
-    let refused = second.hear(&said(&"x".repeat(50 * KB)));
+    second.hear(&text_event("a word")).unwrap();
+    let refused = second.hear(&text_event(&"x".repeat(50 * KB)));
     assert_eq!(refused, Err(QuotaExceeded::OfTenant(100 * KB as u64)));
     let failed = small.turn(second.turn()).unwrap();
     let (ending, error) = failed.end.unwrap();
@@ -89,7 +89,7 @@ fn without_an_idle_conversation_the_turn_fails_and_the_others_go_on() {
     // The others are as they were, and so is this one.
     first.hear(&done()).unwrap();
     assert!(is_there(&store, &busy) && is_there(&store, &theirs));
-    turn(&small, "again?", &[said("yes"), done()]);
+    turn(&small, "again?", &[text_event("yes"), done()]);
     assert_eq!(small.history(None).unwrap().len(), 4);
 }
 
@@ -100,7 +100,7 @@ fn an_end_without_room_is_a_failure() {
     let store = open(folder.path(), 1000);
     let conversation = filled(&store, "one", 2);
     let mut recorder = conversation.begin_turn(("claude", &terms()), (&[], 0), &user("?")).unwrap();
-    recorder.hear(&said(&"x".repeat(60 * KB))).unwrap();
+    recorder.hear(&text_event(&"x".repeat(60 * KB))).unwrap();
     assert!(matches!(recorder.hear(&done()), Err(QuotaExceeded::OfTenant(_))));
     drop(recorder);
     assert_eq!((conversation.summary().turn, conversation.history(None).unwrap().len()), (None, 2));
@@ -122,7 +122,7 @@ fn all_keys_together_keep_to_their_budget_and_live_sessions_lose_nothing() {
     // Now the live ones alone are in the way.
     let mut at_work = theirs.begin_turn(("claude", &terms()), (&[], 0), &user("?")).unwrap();
     let mut also = third.begin_turn(("claude", &terms()), (&[], 0), &user("?")).unwrap();
-    assert_eq!(also.hear(&said(&"x".repeat(30 * KB))), Err(QuotaExceeded::OfAll(150 * KB as u64)));
+    assert_eq!(also.hear(&text_event(&"x".repeat(30 * KB))), Err(QuotaExceeded::OfAll(150 * KB as u64)));
     assert!(is_there(&store, &live) && is_there(&store, &theirs) && is_there(&store, &third));
     at_work.hear(&done()).unwrap();
     assert!(bytes_in(folder.path()) <= 150 * KB as u64);

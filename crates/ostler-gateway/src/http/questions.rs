@@ -97,7 +97,7 @@ impl Questions {
         is_heard
     }
 
-    /// A turn is over: nobody waits for an answer to what was asked in it. Whoever follows it is told so.
+    /// Withdraws the open questions of a turn that has ended, and notifies the clients that follow it.
     pub(super) fn over(&self, turn: &str) {
         self.withdraw(|asked| asked.turn == turn);
     }
@@ -110,7 +110,7 @@ impl Questions {
         self.timers.wait().await;
     }
 
-    /// These wait no longer, and nobody answered them.
+    /// Withdraws open questions without an answer.
     fn withdraw(&self, is_gone: impl Fn(&Question) -> bool) {
         let mut gone = Vec::new();
         self.waiting().retain(|_, asked| {

@@ -15,7 +15,7 @@ pub(super) struct Recorded {
     answer: Answer,
     recorder: Recorder,
     asking: Option<Asking>,
-    /// It was broken off because it could not be written.
+    /// The turn was cancelled because its journal could not be written.
     is_over: bool,
 }
 
@@ -68,13 +68,13 @@ impl Recorded {
         let progress = ready!(self.answer.poll_progress(context));
         if matches!(&progress, Some(Progress::Event(Ok(AgentEvent::TurnEnded(_)) | Err(_)))) {
             // What is still asked then is settled before the turn is told to be over.
-            self.nobody_waits();
+            self.withdraw_questions();
         }
         match &progress {
             Some(Progress::Asked) => self.recorder.commit(),
             Some(Progress::Event(Ok(event))) => {
                 if let Err(exceeded) = self.recorder.hear(event) {
-                    return Poll::Ready(Some(self.break_off(exceeded)));
+                    return Poll::Ready(Some(self.cancel(exceeded)));
                 }
                 if let Some(asking) = &self.asking {
                     asking.hear(event, &self.recorder);
@@ -91,15 +91,15 @@ impl Recorded {
         Poll::Ready(progress)
     }
 
-    /// What the agent says has no room: its turn is broken off, and its session goes on.
-    fn break_off(&mut self, exceeded: QuotaExceeded) -> Progress {
+    /// Cancels the turn, whose output exceeds the quota. The session continues.
+    fn cancel(&mut self, exceeded: QuotaExceeded) -> Progress {
         self.is_over = true;
         self.answer.stopper().cancel();
-        self.nobody_waits();
+        self.withdraw_questions();
         Progress::Event(Err(exceeded.into()))
     }
 
-    fn nobody_waits(&self) {
+    fn withdraw_questions(&self) {
         if let Some(Asking { questions, .. }) = &self.asking {
             questions.over(self.recorder.turn());
         }
@@ -108,7 +108,7 @@ impl Recorded {
 
 impl Drop for Recorded {
     fn drop(&mut self) {
-        self.nobody_waits();
+        self.withdraw_questions();
     }
 }
 

@@ -96,7 +96,7 @@ pub(super) fn access(configuration: &Configuration<'_>) -> Result<TenantAccess, 
     }
 }
 
-/// Where a provider is and what it is sent, and what a tenant's agent is told about it; `None` without a key or an address.
+/// The route to a provider, and the settings for it in a tenant's agent; `None` without a key or an address.
 fn find_route(
     configuration: &Configuration<'_>,
     id: &str,
@@ -140,8 +140,8 @@ fn find_route(
     Some((route, shown))
 }
 
-/// What a tenant's agent is told about a model. Headers and options of a model may have a secret, and an address would lead
-/// past the proxy.
+/// The settings of a model in a tenant's agent. Its headers and options may contain a secret, and its address would bypass the
+/// proxy.
 fn describe_model(model: &Value) -> Value {
     let facts = MODEL_FACTS.iter().filter_map(|name| Some(((*name).to_owned(), model.get(*name)?.clone())));
     Value::Object(facts.collect())
